@@ -1,0 +1,357 @@
+//! A point in time, and the two forms the API shows it in.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const NANOS_PER_SECOND: u32 = 1_000_000_000;
+const SECONDS_PER_DAY: i64 = 86_400;
+
+/// A point in time in UTC, to the nanosecond.
+///
+/// The default is the Unix epoch. Objects show it as `metav1.Time` ([`Timestamp::rfc3339`]) or as
+/// `metav1.MicroTime` ([`Timestamp::rfc3339_micro`]).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp {
+    seconds: i64,
+    nanos: u32,
+}
+
+impl Timestamp {
+    /// Seconds since the Unix epoch, and nanoseconds after that; more than a second of them carries over.
+    pub const fn from_unix(seconds: i64, nanos: u32) -> Self {
+        let carry = (nanos / NANOS_PER_SECOND) as i64;
+        Timestamp {
+            seconds: seconds.saturating_add(carry),
+            nanos: nanos % NANOS_PER_SECOND,
+        }
+    }
+
+    /// Whole seconds since the Unix epoch, rounded down.
+    pub const fn unix_seconds(self) -> i64 {
+        self.seconds
+    }
+
+    /// Nanoseconds after [`Timestamp::unix_seconds`].
+    pub const fn subsec_nanos(self) -> u32 {
+        self.nanos
+    }
+
+    pub const fn saturating_add(self, by: Duration) -> Self {
+        let seconds = self.seconds.saturating_add_unsigned(by.as_secs());
+        Self::from_unix(seconds, self.nanos + by.subsec_nanos())
+    }
+
+    pub const fn saturating_sub(self, by: Duration) -> Self {
+        let seconds = self.seconds.saturating_sub_unsigned(by.as_secs());
+        match self.nanos.checked_sub(by.subsec_nanos()) {
+            Some(nanos) => Timestamp { seconds, nanos },
+            None => Timestamp {
+                seconds: seconds.saturating_sub(1),
+                nanos: self.nanos + NANOS_PER_SECOND - by.subsec_nanos(),
+            },
+        }
+    }
+
+    /// The time since `earlier`; zero if it is not earlier.
+    pub fn saturating_duration_since(self, earlier: Timestamp) -> Duration {
+        if self <= earlier {
+            return Duration::ZERO;
+        }
+        let borrow = u32::from(self.nanos < earlier.nanos);
+        let seconds = self.seconds.abs_diff(earlier.seconds) - u64::from(borrow);
+        Duration::new(
+            seconds,
+            self.nanos + borrow * NANOS_PER_SECOND - earlier.nanos,
+        )
+    }
+
+    /// The form of `metav1.Time`: whole seconds, `2006-01-02T15:04:05Z`.
+    pub const fn rfc3339(self) -> Rfc3339 {
+        Rfc3339 {
+            at: self,
+            micros: false,
+        }
+    }
+
+    /// The form of `metav1.MicroTime`: always six digits, `2006-01-02T15:04:05.000000Z`.
+    pub const fn rfc3339_micro(self) -> Rfc3339 {
+        Rfc3339 {
+            at: self,
+            micros: true,
+        }
+    }
+}
+
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Self {
+        match time.duration_since(UNIX_EPOCH) {
+            Ok(since) => Timestamp::default().saturating_add(since),
+            Err(before) => Timestamp::default().saturating_sub(before.duration()),
+        }
+    }
+}
+
+/// A timestamp on its way to text.
+#[derive(Debug, Clone, Copy)]
+pub struct Rfc3339 {
+    at: Timestamp,
+    micros: bool,
+}
+
+impl fmt::Display for Rfc3339 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (year, month, day) = date_of(self.at.seconds.div_euclid(SECONDS_PER_DAY));
+        let second = self.at.seconds.rem_euclid(SECONDS_PER_DAY);
+        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        write!(
+            f,
+            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"
+        )?;
+        if self.micros {
+            write!(f, ".{:06}", self.at.nanos / 1000)?;
+        }
+        f.write_str("Z")
+    }
+}
+
+/// Why a string is not a timestamp.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a timestamp: want RFC 3339, such as 2006-01-02T15:04:05Z")]
+pub struct ParseTimestampError(String);
+
+impl FromStr for Timestamp {
+    type Err = ParseTimestampError;
+
+    /// Reads RFC 3339 with any fraction of a second and any offset; digits after the ninth are dropped.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        parse(text).ok_or_else(|| ParseTimestampError(text.to_owned()))
+    }
+}
+
+fn parse(text: &str) -> Option<Timestamp> {
+    let mut rest = text.as_bytes();
+    let year = number(&mut rest, 4)?;
+    let month = after(&mut rest, b'-').and_then(|()| number(&mut rest, 2))?;
+    let day = after(&mut rest, b'-').and_then(|()| number(&mut rest, 2))?;
+    let hour = after(&mut rest, b'T').and_then(|()| number(&mut rest, 2))?;
+    let minute = after(&mut rest, b':').and_then(|()| number(&mut rest, 2))?;
+    let second = after(&mut rest, b':').and_then(|()| number(&mut rest, 2))?;
+    if !(1..=12).contains(&month) || !(1..=days_in(year, month)).contains(&day) {
+        return None;
+    }
+    if hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let nanos = fraction(&mut rest)?;
+    let offset_seconds = offset(rest)?;
+    let of_day = hour * 3600 + minute * 60 + second;
+    Some(Timestamp::from_unix(
+        days_until(year, month, day) * SECONDS_PER_DAY + of_day - offset_seconds,
+        nanos,
+    ))
+}
+
+fn after(rest: &mut &[u8], expected: u8) -> Option<()> {
+    let (&first, tail) = rest.split_first()?;
+    *rest = tail;
+    (first == expected).then_some(())
+}
+
+fn number(rest: &mut &[u8], digits: usize) -> Option<i64> {
+    let (head, tail) = rest.split_at_checked(digits)?;
+    *rest = tail;
+    head.iter().try_fold(0, |sum, byte| {
+        byte.is_ascii_digit()
+            .then(|| sum * 10 + i64::from(byte - b'0'))
+    })
+}
+
+/// The nanoseconds of a fraction, if there is one.
+fn fraction(rest: &mut &[u8]) -> Option<u32> {
+    let Some(tail) = rest.strip_prefix(b".") else {
+        return Some(0);
+    };
+    let digits = tail.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (digits, tail) = tail.split_at(digits);
+    *rest = tail;
+    let padded = digits
+        .iter()
+        .copied()
+        .chain(std::iter::repeat(b'0'))
+        .take(9);
+    (!digits.is_empty()).then(|| padded.fold(0, |sum, byte| sum * 10 + u32::from(byte - b'0')))
+}
+
+/// `Z`, or how far local time is ahead of UTC.
+fn offset(rest: &[u8]) -> Option<i64> {
+    let (sign, mut rest) = match rest {
+        b"Z" => return Some(0),
+        [b'+', rest @ ..] => (1, rest),
+        [b'-', rest @ ..] => (-1, rest),
+        _ => return None,
+    };
+    let hours = number(&mut rest, 2)?;
+    let minutes = after(&mut rest, b':').and_then(|()| number(&mut rest, 2))?;
+    (rest.is_empty() && hours < 24 && minutes < 60).then_some(sign * (hours * 3600 + minutes * 60))
+}
+
+const DAYS_PER_ERA: i64 = 146_097;
+/// From 0000-03-01, where an era starts, to 1970-01-01.
+const EPOCH_DAY: i64 = 719_468;
+
+/// The date of a day counted from 1970-01-01.
+///
+/// The calendar repeats every 400 years; within such an era, years that start in March have their leap day
+/// last, and then months and years follow from divisions alone.
+fn date_of(days: i64) -> (i64, i64, i64) {
+    let days = days + EPOCH_DAY;
+    let era = days.div_euclid(DAYS_PER_ERA);
+    let of_era = days.rem_euclid(DAYS_PER_ERA);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 {
+        from_march + 3
+    } else {
+        from_march - 9
+    };
+    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
+}
+
+/// The inverse of [`date_of`].
+fn days_until(year: i64, month: i64, day: i64) -> i64 {
+    let year = year - i64::from(month <= 2);
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let from_march = if month > 2 { month - 3 } else { month + 9 };
+    let of_year = (153 * from_march + 2) / 5 + day - 1;
+    era * DAYS_PER_ERA + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + of_year
+        - EPOCH_DAY
+}
+
+fn days_in(year: i64, month: i64) -> i64 {
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    match month {
+        2 if leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn timestamps_print_as_the_api_shows_them() {
+        let table = [
+            (0, 0, "1970-01-01T00:00:00Z", "1970-01-01T00:00:00.000000Z"),
+            (
+                -1,
+                999_999_999,
+                "1969-12-31T23:59:59Z",
+                "1969-12-31T23:59:59.999999Z",
+            ),
+            (
+                1_136_214_245,
+                1_500,
+                "2006-01-02T15:04:05Z",
+                "2006-01-02T15:04:05.000001Z",
+            ),
+            (
+                951_782_400,
+                0,
+                "2000-02-29T00:00:00Z",
+                "2000-02-29T00:00:00.000000Z",
+            ),
+            (
+                4_107_542_399,
+                0,
+                "2100-02-28T23:59:59Z",
+                "2100-02-28T23:59:59.000000Z",
+            ),
+            (
+                4_107_542_400,
+                0,
+                "2100-03-01T00:00:00Z",
+                "2100-03-01T00:00:00.000000Z",
+            ),
+            (
+                253_402_300_799,
+                0,
+                "9999-12-31T23:59:59Z",
+                "9999-12-31T23:59:59.000000Z",
+            ),
+            (
+                -62_135_596_800,
+                0,
+                "0001-01-01T00:00:00Z",
+                "0001-01-01T00:00:00.000000Z",
+            ),
+        ];
+        for (seconds, nanos, time, micro_time) in table {
+            let at = Timestamp::from_unix(seconds, nanos);
+            assert_eq!(at.rfc3339().to_string(), time);
+            assert_eq!(at.rfc3339_micro().to_string(), micro_time);
+        }
+    }
+
+    #[test]
+    fn only_rfc3339_is_a_timestamp() {
+        let table = [
+            ("2006-01-02T15:04:05Z", Some((1_136_214_245, 0))),
+            ("2006-01-02T16:34:05+01:30", Some((1_136_214_245, 0))),
+            (
+                "2006-01-02T15:04:05.25-00:00",
+                Some((1_136_214_245, 250_000_000)),
+            ),
+            (
+                "2006-01-02T15:04:05.1234567891Z",
+                Some((1_136_214_245, 123_456_789)),
+            ),
+            ("2006-02-29T00:00:00Z", None),
+            ("2006-13-01T00:00:00Z", None),
+            ("2006-01-02T24:00:00Z", None),
+            ("2006-01-02T15:04:05", None),
+            ("2006-01-02T15:04:05.Z", None),
+            ("2006-01-02T15:04:05Z ", None),
+            ("2006-01-02 15:04:05Z", None),
+            ("2006-01-02T15:04:05+0100", None),
+            ("+006-01-02T15:04:05Z", None),
+            ("", None),
+        ];
+        for (text, want) in table {
+            let want = want.map(|(seconds, nanos)| Timestamp::from_unix(seconds, nanos));
+            assert_eq!(text.parse::<Timestamp>().ok(), want, "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_timestamp_reads_back(seconds in -62_135_596_800_i64..=253_402_300_799, micros in 0_u32..1_000_000) {
+            let at = Timestamp::from_unix(seconds, micros * 1000);
+            prop_assert_eq!(at.rfc3339_micro().to_string().parse(), Ok(at));
+            prop_assert_eq!(at.rfc3339().to_string().parse(), Ok(Timestamp::from_unix(seconds, 0)));
+        }
+
+        #[test]
+        fn adding_and_subtracting_undo_each_other(
+            seconds in -1_000_000_i64..1_000_000, nanos in 0_u32..NANOS_PER_SECOND,
+            by in (0_u64..1_000_000, 0_u32..NANOS_PER_SECOND).prop_map(|(s, n)| Duration::new(s, n)),
+        ) {
+            let at = Timestamp::from_unix(seconds, nanos);
+            prop_assert_eq!(at.saturating_add(by).saturating_sub(by), at);
+            prop_assert_eq!(at.saturating_add(by).saturating_duration_since(at), by);
+            prop_assert_eq!(at.saturating_duration_since(at.saturating_add(by)), Duration::ZERO);
+        }
+
+        #[test]
+        fn no_text_makes_reading_a_timestamp_panic(text in ".{0,40}|[0-9TZ:.+-]{0,40}") {
+            let _ = text.parse::<Timestamp>();
+        }
+    }
+}

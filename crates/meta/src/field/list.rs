@@ -1,0 +1,145 @@
+//! Everything that is wrong with an object.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use super::Error;
+
+/// The errors of one validation, in the order they were found.
+///
+/// Printed as upstream prints its aggregate: one message bare, several in brackets, repeated ones once.
+///
+/// Holds at most [`ErrorList::ERRORS_MAX`] errors and drops the rest: nobody reads on, and a small object full
+/// of mistakes must not become an answer a hundred times its size. (Upstream has no limit.)
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ErrorList(Vec<Error>);
+
+impl ErrorList {
+    pub const ERRORS_MAX: usize = 1000;
+
+    pub const fn new() -> Self {
+        ErrorList(Vec::new())
+    }
+
+    pub fn push(&mut self, error: Error) {
+        if !self.is_full() {
+            self.0.push(error);
+        }
+    }
+
+    /// Whether further errors are dropped, so that looking for them is of no use.
+    pub fn is_full(&self) -> bool {
+        self.0.len() >= Self::ERRORS_MAX
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn iter(&self) -> std::slice::Iter<'_, Error> {
+        self.0.iter()
+    }
+
+    /// `Err` with the list if it has any error.
+    pub fn into_result(self) -> Result<(), ErrorList> {
+        if self.is_empty() { Ok(()) } else { Err(self) }
+    }
+}
+
+impl fmt::Display for ErrorList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut seen = HashSet::with_capacity(self.0.len());
+        let messages: Vec<String> = self.0.iter().map(Error::to_string).collect();
+        let distinct: Vec<&str> = messages
+            .iter()
+            .map(String::as_str)
+            .filter(|message| seen.insert(*message))
+            .collect();
+        match distinct.as_slice() {
+            [] => Ok(()),
+            [only] => f.write_str(only),
+            [first, rest @ ..] => {
+                write!(f, "[{first}")?;
+                for message in rest {
+                    write!(f, ", {message}")?;
+                }
+                f.write_str("]")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ErrorList {}
+
+impl From<Error> for ErrorList {
+    fn from(error: Error) -> Self {
+        ErrorList(vec![error])
+    }
+}
+
+impl FromIterator<Error> for ErrorList {
+    fn from_iter<I: IntoIterator<Item = Error>>(errors: I) -> Self {
+        ErrorList(errors.into_iter().take(Self::ERRORS_MAX).collect())
+    }
+}
+
+impl Extend<Error> for ErrorList {
+    fn extend<I: IntoIterator<Item = Error>>(&mut self, errors: I) {
+        let room = Self::ERRORS_MAX.saturating_sub(self.0.len());
+        self.0.extend(errors.into_iter().take(room));
+    }
+}
+
+impl IntoIterator for ErrorList {
+    type Item = Error;
+    type IntoIter = std::vec::IntoIter<Error>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a ErrorList {
+    type Item = &'a Error;
+    type IntoIter = std::slice::Iter<'a, Error>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::Path;
+
+    #[test]
+    fn one_error_is_bare_and_several_are_bracketed_without_repeats() {
+        let a = || Error::required(&Path::new("a"), "");
+        let b = || Error::forbidden(&Path::new("b"), "no");
+        let table: [(Vec<Error>, &str); 5] = [
+            (vec![], ""),
+            (vec![a()], "a: Required value"),
+            (vec![a(), a()], "a: Required value"),
+            (vec![a(), b()], "[a: Required value, b: Forbidden: no]"),
+            (vec![b(), a(), b()], "[b: Forbidden: no, a: Required value]"),
+        ];
+        for (errors, want) in table {
+            assert_eq!(ErrorList::from_iter(errors).to_string(), want);
+        }
+    }
+
+    #[test]
+    fn a_flood_of_errors_is_kept_in_part() {
+        let flood = || (0..5000).map(|n| Error::required(&Path::new("a").index(n), ""));
+        let mut list = ErrorList::from_iter(flood());
+        list.extend(flood());
+        list.push(Error::required(&Path::new("b"), ""));
+        assert_eq!(list.len(), ErrorList::ERRORS_MAX);
+        assert!(list.is_full());
+    }
+}

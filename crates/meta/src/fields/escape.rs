@@ -1,0 +1,87 @@
+//! How a value that holds `\`, `,` or `=` is written in a field selector: with a `\` before each.
+
+use std::borrow::Cow;
+
+const SPECIAL: [char; 3] = ['\\', ',', '='];
+
+/// Why a text is not an escaped value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnescapeError {
+    #[error("invalid field selector: invalid escape sequence: {0}")]
+    InvalidSequence(String),
+    /// Upstream shows the character as its number.
+    #[error("invalid field selector: unescaped character in value: {}", u32::from(*.0))]
+    Unescaped(char),
+}
+
+/// Escapes a value for use in a field selector.
+pub fn escape(value: &str) -> Cow<'_, str> {
+    if !value.contains(SPECIAL) {
+        return Cow::Borrowed(value);
+    }
+    let mut out = String::with_capacity(value.len() + 8);
+    for c in value.chars() {
+        if SPECIAL.contains(&c) {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    Cow::Owned(out)
+}
+
+/// The value that an escaped text stands for.
+pub fn unescape(text: &str) -> Result<Cow<'_, str>, UnescapeError> {
+    if !text.contains(SPECIAL) {
+        return Ok(Cow::Borrowed(text));
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some(escaped) if SPECIAL.contains(&escaped) => out.push(escaped),
+                Some(other) => return Err(UnescapeError::InvalidSequence(format!("\\{other}"))),
+                None => return Err(UnescapeError::InvalidSequence("\\".to_owned())),
+            },
+            ',' | '=' => return Err(UnescapeError::Unescaped(c)),
+            _ => out.push(c),
+        }
+    }
+    Ok(Cow::Owned(out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_wrong_escape_is_refused_in_upstreams_words() {
+        let table = [
+            (
+                r"a\b",
+                r"invalid field selector: invalid escape sequence: \b",
+            ),
+            (r"a\", r"invalid field selector: invalid escape sequence: \"),
+            (
+                "a=b",
+                "invalid field selector: unescaped character in value: 61",
+            ),
+            (
+                "a,b",
+                "invalid field selector: unescaped character in value: 44",
+            ),
+        ];
+        for (input, want) in table {
+            assert_eq!(unescape(input).expect_err(input).to_string(), want);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_escaped_reads_back(value in r"[a\\,=é]{0,12}|.{0,12}") {
+            let escaped = escape(&value).into_owned();
+            prop_assert_eq!(unescape(&escaped), Ok(Cow::Borrowed(value.as_str())));
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Texts in the form Go gives them.
+//!
+//! Clients and their tests compare Kubernetes error messages as text, and those messages are made with Go's
+//! `%q`, `%v` and `encoding/json`. These are the three forms, written once.
+
+use std::fmt::{self, Write as _};
+use std::io;
+
+use serde::Serialize;
+use serde_json::ser::{Formatter, Serializer};
+
+/// A string as Go's `%q` prints it: double-quoted, with non-printable characters escaped.
+#[derive(Debug, Clone, Copy)]
+pub struct Quoted<'a>(&'a str);
+
+/// Prints `text` as Go's `%q` does.
+pub fn quote(text: &str) -> Quoted<'_> {
+    Quoted(text)
+}
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_char('"')?;
+        for c in self.0.chars() {
+            write_quoted_char(f, c)?;
+        }
+        f.write_char('"')
+    }
+}
+
+fn write_quoted_char(f: &mut fmt::Formatter<'_>, c: char) -> fmt::Result {
+    match c {
+        '"' => f.write_str("\\\""),
+        '\\' => f.write_str("\\\\"),
+        '\x07' => f.write_str("\\a"),
+        '\x08' => f.write_str("\\b"),
+        '\x0c' => f.write_str("\\f"),
+        '\n' => f.write_str("\\n"),
+        '\r' => f.write_str("\\r"),
+        '\t' => f.write_str("\\t"),
+        '\x0b' => f.write_str("\\v"),
+        ' '..='~' => f.write_char(c),
+        '\0'..='\x7f' => write!(f, "\\x{:02x}", u32::from(c)),
+        _ if is_printable(c) => f.write_char(c),
+        '\u{80}'..='\u{ffff}' => write!(f, "\\u{:04x}", u32::from(c)),
+        _ => write!(f, "\\U{:08x}", u32::from(c)),
+    }
+}
+
+/// Whether a non-ASCII character is a letter, mark, number, punctuation or symbol, which is what Go prints.
+///
+/// The standard library draws the same line in `escape_debug`, except that it also escapes a combining mark
+/// at the start of a string; a letter in front takes that exception away. Characters newer than the Unicode of
+/// upstream's Go are printed here and escaped there.
+fn is_printable(c: char) -> bool {
+    let mut buffer = [b'a'; 5];
+    let len = 1 + c.encode_utf8(&mut buffer[1..]).len();
+    std::str::from_utf8(&buffer[..len]).is_ok_and(|text| text.escape_debug().nth(1) != Some('\\'))
+}
+
+/// Encodes a value as Go's `encoding/json` does: HTML-sensitive characters escaped, floats in Go's form.
+///
+/// A value that JSON cannot hold (a map with keys that are no strings) gives `null`.
+pub fn json<T: Serialize + ?Sized>(value: &T) -> String {
+    let mut out = Vec::new();
+    let mut serializer = Serializer::with_formatter(&mut out, GoFormatter);
+    match value.serialize(&mut serializer) {
+        Ok(()) => String::from_utf8(out).unwrap_or_else(|_| "null".to_owned()),
+        Err(_) => "null".to_owned(),
+    }
+}
+
+struct GoFormatter;
+
+impl Formatter for GoFormatter {
+    fn write_string_fragment<W: io::Write + ?Sized>(
+        &mut self,
+        w: &mut W,
+        text: &str,
+    ) -> io::Result<()> {
+        let mut rest = text;
+        while let Some(at) = rest.find(['<', '>', '&', '\u{2028}', '\u{2029}']) {
+            let (plain, tail) = rest.split_at(at);
+            w.write_all(plain.as_bytes())?;
+            let mut chars = tail.chars();
+            if let Some(c) = chars.next() {
+                write!(w, "\\u{:04x}", u32::from(c))?;
+            }
+            rest = chars.as_str();
+        }
+        w.write_all(rest.as_bytes())
+    }
+
+    fn write_f64<W: io::Write + ?Sized>(&mut self, w: &mut W, value: f64) -> io::Result<()> {
+        let exponential = value != 0.0 && !(1e-6..1e21).contains(&value.abs());
+        if exponential {
+            // Go trims the exponent of small numbers (1e-7) but signs that of large ones (1e+21).
+            let text = format!("{value:e}");
+            let signed = if text.contains("e-") {
+                text
+            } else {
+                text.replace('e', "e+")
+            };
+            w.write_all(signed.as_bytes())
+        } else {
+            write!(w, "{value}")
+        }
+    }
+
+    fn write_f32<W: io::Write + ?Sized>(&mut self, w: &mut W, value: f32) -> io::Result<()> {
+        self.write_f64(w, f64::from(value))
+    }
+}
+
+/// A float as Go's `%v` prints it: an exponent of at least two digits from 1e21 on and below 1e-4.
+pub fn float(value: f64) -> String {
+    if value.is_nan() {
+        return "NaN".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
+    }
+    if value == 0.0 || (1e-4..1e21).contains(&value.abs()) {
+        return value.to_string();
+    }
+    let text = format!("{value:e}");
+    let Some((mantissa, exponent)) = text.split_once('e') else {
+        return text;
+    };
+    let (sign, digits) = match exponent.strip_prefix('-') {
+        Some(digits) => ('-', digits),
+        None => ('+', exponent),
+    };
+    format!("{mantissa}e{sign}{digits:0>2}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_quoted_as_go_quotes_them() {
+        let table = [
+            ("", r#""""#),
+            ("plain", r#""plain""#),
+            ("say \"hi\" \\", r#""say \"hi\" \\""#),
+            (
+                "\0\x07\x08\x0c\n\r\t\x0b\x1b\x7f",
+                r#""\x00\a\b\f\n\r\t\v\x1b\x7f""#,
+            ),
+            ("é 日本 🦀 \u{301}", "\"é 日本 🦀 \u{301}\""),
+            (
+                "\u{a0}\u{ad}\u{200b}\u{feff}\u{e000}\u{10ffff}",
+                r#""\u00a0\u00ad\u200b\ufeff\ue000\U0010ffff""#,
+            ),
+        ];
+        for (input, want) in table {
+            assert_eq!(quote(input).to_string(), want);
+        }
+    }
+
+    #[test]
+    fn json_is_encoded_as_go_encodes_it() {
+        assert_eq!(
+            json(&["<a>", "b&c", "\u{2028}\"\n"]),
+            r#"["\u003ca\u003e","b\u0026c","\u2028\"\n"]"#
+        );
+        assert_eq!(
+            json(&[1.0, 0.5, 1e20, 1e21, 1e-6, 1e-7, 0.0]),
+            "[1,0.5,100000000000000000000,1e+21,0.000001,1e-7,0]"
+        );
+        assert_eq!(json(&Option::<u8>::None), "null");
+    }
+
+    #[test]
+    fn floats_are_printed_as_go_prints_them() {
+        let table = [
+            (1.0, "1"),
+            (0.25, "0.25"),
+            (1e20, "100000000000000000000"),
+            (1e21, "1e+21"),
+            (-1.5e-7, "-1.5e-07"),
+        ];
+        for (value, want) in table {
+            assert_eq!(float(value), want);
+        }
+    }
+}

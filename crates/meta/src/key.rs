@@ -1,0 +1,279 @@
+//! Object keys, and the storage keys made of them.
+//!
+//! Storage keys have the layout of upstream's etcd, so that an upstream server can open the same data. A
+//! name becomes a path segment there and in URLs; one that could escape its segment is refused here, once,
+//! and an [`ObjectKey`] that exists is safe to put in a path.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::Arc;
+
+/// The root under which upstream keeps everything.
+pub const DEFAULT_ROOT: &str = "/registry";
+
+/// Why a string cannot be part of a key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    #[error("{what} may not be empty")]
+    Empty { what: &'static str },
+    #[error("{what} may not be '{segment}'")]
+    Reserved {
+        what: &'static str,
+        segment: &'static str,
+    },
+    #[error("{what} may not contain {character:?}")]
+    Forbidden { what: &'static str, character: char },
+    #[error("storage key {key:?} is not an object under {prefix:?}")]
+    Foreign { key: String, prefix: String },
+}
+
+/// Which object of a resource: its name, and its namespace if the resource is namespaced.
+///
+/// Kept as the text `namespace/name`, which neither part can blur: keys then sort as they do in the store,
+/// where lists and their pages follow that order. Caches and watches copy keys often; a copy is shared.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectKey(Arc<str>);
+
+impl ObjectKey {
+    pub fn new(namespace: Option<&str>, name: &str) -> Result<Self, Error> {
+        check_segment("name", name)?;
+        match namespace {
+            None => Ok(ObjectKey(name.into())),
+            Some(namespace) => {
+                check_segment("namespace", namespace)?;
+                Ok(ObjectKey(format!("{namespace}/{name}").into()))
+            }
+        }
+    }
+
+    pub fn namespaced(namespace: &str, name: &str) -> Result<Self, Error> {
+        Self::new(Some(namespace), name)
+    }
+
+    pub fn cluster(name: &str) -> Result<Self, Error> {
+        Self::new(None, name)
+    }
+
+    pub fn namespace(&self) -> Option<&str> {
+        self.0.split_once('/').map(|(namespace, _)| namespace)
+    }
+
+    pub fn name(&self) -> &str {
+        self.0.split_once('/').map_or(&*self.0, |(_, name)| name)
+    }
+
+    /// `namespace/name`, or `name`.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Lets a map of keys be asked, and ranged over, by text.
+impl Borrow<str> for ObjectKey {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Where the objects of one resource are stored: `/registry/pods/`.
+///
+/// Every prefix ends in `/`: a range over `pods` must never meet `podsets`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct StoragePrefix(Box<str>);
+
+impl StoragePrefix {
+    /// `resource` is upstream's storage path: `pods`, `services/specs`, `minions`, `example.com/widgets`.
+    pub fn new(resource: &str) -> Result<Self, Error> {
+        Self::under(DEFAULT_ROOT, resource)
+    }
+
+    /// The same under another root, for clusters that share an etcd.
+    pub fn under(root: &str, resource: &str) -> Result<Self, Error> {
+        for segment in resource.split('/') {
+            check_segment("resource", segment)?;
+        }
+        let root = root.trim_end_matches('/');
+        Ok(StoragePrefix(format!("{root}/{resource}/").into()))
+    }
+
+    /// The prefix of all objects of the resource.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The prefix of all objects of the resource in one namespace.
+    pub fn namespace(&self, namespace: &str) -> Result<String, Error> {
+        check_segment("namespace", namespace)?;
+        Ok(format!("{}{namespace}/", self.0))
+    }
+
+    /// The storage key of one object.
+    pub fn object(&self, key: &ObjectKey) -> String {
+        [&self.0, key.as_str()].concat()
+    }
+
+    /// Which object a storage key stands for: one segment is a cluster-scoped name, two are namespace and name.
+    pub fn parse(&self, storage_key: &str) -> Result<ObjectKey, Error> {
+        let Some(rest) = storage_key.strip_prefix(&*self.0) else {
+            return Err(Error::Foreign {
+                key: storage_key.to_owned(),
+                prefix: self.0.to_string(),
+            });
+        };
+        match rest.split_once('/') {
+            None => ObjectKey::cluster(rest),
+            Some((namespace, name)) => ObjectKey::namespaced(namespace, name),
+        }
+    }
+}
+
+impl fmt::Display for StoragePrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Refuses what could name another path than its own segment, or end a C string early.
+fn check_segment(what: &'static str, segment: &str) -> Result<(), Error> {
+    match segment {
+        "" => Err(Error::Empty { what }),
+        "." => Err(Error::Reserved { what, segment: "." }),
+        ".." => Err(Error::Reserved {
+            what,
+            segment: "..",
+        }),
+        _ => match segment.chars().find(|c| matches!(c, '/' | '%' | '\0')) {
+            Some(character) => Err(Error::Forbidden { what, character }),
+            None => Ok(()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn storage_keys_have_upstreams_layout() {
+        let table = [
+            (
+                "pods",
+                Some("default"),
+                "web-0",
+                "/registry/pods/default/web-0",
+            ),
+            (
+                "services/specs",
+                Some("kube-system"),
+                "dns",
+                "/registry/services/specs/kube-system/dns",
+            ),
+            ("minions", None, "node-1", "/registry/minions/node-1"),
+            (
+                "example.com/widgets",
+                Some("a"),
+                "b.c",
+                "/registry/example.com/widgets/a/b.c",
+            ),
+        ];
+        for (resource, namespace, name, want) in table {
+            let prefix = StoragePrefix::new(resource).expect(resource);
+            let key = ObjectKey::new(namespace, name).expect(name);
+            assert_eq!(prefix.object(&key), want);
+            assert_eq!(prefix.parse(want).as_ref(), Ok(&key));
+        }
+        assert_eq!(
+            StoragePrefix::under("/clusters/a/", "pods")
+                .expect("valid")
+                .as_str(),
+            "/clusters/a/pods/"
+        );
+    }
+
+    #[test]
+    fn a_prefix_never_matches_a_longer_name() {
+        let pods = StoragePrefix::new("pods").expect("valid");
+        assert_eq!(pods.as_str(), "/registry/pods/");
+        assert!(pods.parse("/registry/podsets/default/a").is_err());
+        assert!(!"/registry/pods/team-a/x".starts_with(&pods.namespace("team").expect("valid")));
+    }
+
+    #[test]
+    fn what_could_leave_its_path_segment_is_refused() {
+        for bad in ["", ".", "..", "a/b", "/", "a%2fb", "%", "a\0"] {
+            assert!(
+                ObjectKey::cluster(bad).is_err(),
+                "name {bad:?} was accepted"
+            );
+            assert!(
+                ObjectKey::namespaced(bad, "a").is_err(),
+                "namespace {bad:?} was accepted"
+            );
+            assert!(
+                StoragePrefix::new("pods")
+                    .expect("valid")
+                    .namespace(bad)
+                    .is_err()
+            );
+        }
+        for bad in ["", "/", "/pods", "pods/", "a//b", "a/../b", "a%"] {
+            assert!(
+                StoragePrefix::new(bad).is_err(),
+                "resource {bad:?} was accepted"
+            );
+        }
+        for good in ["...", "a..b", ".a", "system:controller:x", "A b"] {
+            assert!(
+                ObjectKey::cluster(good).is_ok(),
+                "name {good:?} was refused"
+            );
+        }
+        let pods = StoragePrefix::new("pods").expect("valid");
+        for bad in [
+            "",
+            "/registry/pods",
+            "/registry/pods/",
+            "/registry/pods/a/",
+            "/registry/pods/a/b/c",
+            "/other/pods/a",
+        ] {
+            assert!(pods.parse(bad).is_err(), "storage key {bad:?} was accepted");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_storage_key_reads_back_as_its_object(namespace in proptest::option::of(".{0,8}"), name in ".{0,8}") {
+            let prefix = StoragePrefix::new("pods").expect("valid");
+            if let Ok(key) = ObjectKey::new(namespace.as_deref(), &name) {
+                prop_assert_eq!(prefix.parse(&prefix.object(&key)), Ok(key));
+            }
+        }
+
+        #[test]
+        fn keys_sort_as_they_are_stored(keys in proptest::collection::vec("[a.-]{1,3}(/[a.-]{1,3})?", 2)) {
+            let prefix = StoragePrefix::new("pods").expect("valid");
+            let stored: Vec<String> = keys.iter().map(|key| format!("{prefix}{key}")).collect();
+            if let (Ok(a), Ok(b)) = (prefix.parse(&stored[0]), prefix.parse(&stored[1])) {
+                prop_assert_eq!(a.cmp(&b), stored[0].cmp(&stored[1]));
+                prop_assert_eq!(&ObjectKey::new(a.namespace(), a.name()), &Ok(a));
+            }
+        }
+
+        #[test]
+        fn a_storage_key_that_parses_is_canonical(tail in "[a./%\0]{0,8}") {
+            let prefix = StoragePrefix::new("pods").expect("valid");
+            let storage_key = format!("{prefix}{tail}");
+            if let Ok(key) = prefix.parse(&storage_key) {
+                prop_assert_eq!(prefix.object(&key), storage_key);
+            }
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! The label selector that objects carry.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::{Operator, REQUIREMENTS_MAX, Requirement, Selector};
+use crate::field::{self, BadValue, ErrorList, Path};
+use crate::gotext;
+use crate::validation;
+
+/// `matchLabels` and `matchExpressions`, all of which must hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct LabelSelector {
+    #[serde(
+        deserialize_with = "null_is_empty",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
+    pub match_labels: BTreeMap<String, String>,
+    #[serde(
+        deserialize_with = "null_is_empty",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub match_expressions: Vec<LabelSelectorRequirement>,
+}
+
+/// One of `matchExpressions`.
+///
+/// The operator is kept as it was written, so that validation can name one that does not exist.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LabelSelectorRequirement {
+    pub key: String,
+    pub operator: String,
+    #[serde(
+        deserialize_with = "null_is_empty",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub values: Vec<String>,
+}
+
+fn null_is_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Why a [`LabelSelector`] cannot be matched with.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SelectorError {
+    #[error("{} is not a valid label selector operator", gotext::quote(.0))]
+    Operator(String),
+    #[error("{0}")]
+    Requirement(ErrorList),
+    #[error("selector has too many requirements: at most {REQUIREMENTS_MAX} are accepted")]
+    TooMany,
+}
+
+/// What validation lets pass, for objects that were stored before it became strict.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ValidationOptions {
+    pub allow_invalid_label_value: bool,
+    pub allow_unknown_operator: bool,
+}
+
+impl LabelSelector {
+    /// The selector to match with. An absent one picks nothing, an empty one everything.
+    pub fn to_selector(selector: Option<&LabelSelector>) -> Result<Selector, SelectorError> {
+        let Some(selector) = selector else {
+            return Ok(Selector::nothing());
+        };
+        let count = selector.match_labels.len() + selector.match_expressions.len();
+        if count > REQUIREMENTS_MAX {
+            return Err(SelectorError::TooMany);
+        }
+        let mut requirements = Vec::with_capacity(count);
+        for (key, value) in &selector.match_labels {
+            let requirement = Requirement::new(key, Operator::Equals, &[value]);
+            requirements.push(requirement.map_err(SelectorError::Requirement)?);
+        }
+        for expression in &selector.match_expressions {
+            requirements.push(expression.to_requirement()?);
+        }
+        Ok(Selector::new(requirements))
+    }
+
+    /// Everything that is wrong with the selector, at `path`.
+    pub fn validate(&self, options: ValidationOptions, path: &Path<'_>) -> ErrorList {
+        let mut errors = validate_labels(&self.match_labels, &path.child("matchLabels"));
+        let path = path.child("matchExpressions");
+        for (index, expression) in self.match_expressions.iter().enumerate() {
+            errors.extend(expression.validate(options, &path.index(index)));
+        }
+        errors
+    }
+
+    /// Whether an expression has a value that no label can have: then the object is old, and may keep it.
+    pub fn has_invalid_label_value(&self) -> bool {
+        let mut values = self
+            .match_expressions
+            .iter()
+            .flat_map(|expression| &expression.values);
+        values.any(|value| !validation::label_value(value).is_empty())
+    }
+}
+
+impl LabelSelectorRequirement {
+    fn to_requirement(&self) -> Result<Requirement, SelectorError> {
+        let operator = match self.operator.as_str() {
+            "In" => Operator::In,
+            "NotIn" => Operator::NotIn,
+            "Exists" => Operator::Exists,
+            "DoesNotExist" => Operator::DoesNotExist,
+            other => return Err(SelectorError::Operator(other.to_owned())),
+        };
+        Requirement::new(&self.key, operator, &self.values).map_err(SelectorError::Requirement)
+    }
+
+    /// Everything that is wrong with the expression, at `path`.
+    pub fn validate(&self, options: ValidationOptions, path: &Path<'_>) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let values_path = path.child("values");
+        match self.operator.as_str() {
+            "In" | "NotIn" if self.values.is_empty() => {
+                let detail = "must be specified when `operator` is 'In' or 'NotIn'";
+                errors.push(field::Error::required(&values_path, detail));
+            }
+            "Exists" | "DoesNotExist" if !self.values.is_empty() => {
+                let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+                errors.push(field::Error::forbidden(&values_path, detail));
+            }
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+            _ if options.allow_unknown_operator => {}
+            other => {
+                let value = BadValue::json(other);
+                errors.push(field::Error::invalid(
+                    &path.child("operator"),
+                    value,
+                    "not a valid selector operator",
+                ));
+            }
+        }
+        push_problems(
+            &mut errors,
+            &path.child("key"),
+            &self.key,
+            validation::qualified_name(&self.key),
+        );
+        if !options.allow_invalid_label_value {
+            for (index, value) in self.values.iter().enumerate() {
+                push_problems(
+                    &mut errors,
+                    &values_path.index(index),
+                    value,
+                    validation::label_value(value),
+                );
+            }
+        }
+        errors
+    }
+}
+
+/// Everything that is wrong with a set of labels, at `path`.
+pub fn validate_labels(labels: &BTreeMap<String, String>, path: &Path<'_>) -> ErrorList {
+    let mut errors = ErrorList::new();
+    for (key, value) in labels {
+        push_problems(&mut errors, path, key, validation::qualified_name(key));
+        push_problems(&mut errors, path, value, validation::label_value(value));
+    }
+    errors
+}
+
+fn push_problems(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    value: &str,
+    problems: validation::Problems,
+) {
+    errors.extend(
+        problems
+            .into_iter()
+            .map(|problem| field::Error::invalid(path, value, problem)),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> LabelSelector {
+        serde_json::from_str(json).expect(json)
+    }
+
+    #[test]
+    fn an_absent_selector_picks_nothing_and_an_empty_one_everything() {
+        assert!(
+            LabelSelector::to_selector(None)
+                .expect("valid")
+                .is_nothing()
+        );
+        for empty in [
+            "{}",
+            r#"{"matchLabels":{},"matchExpressions":[]}"#,
+            r#"{"matchLabels":null,"matchExpressions":null}"#,
+        ] {
+            assert!(
+                LabelSelector::to_selector(Some(&read(empty)))
+                    .expect("valid")
+                    .is_everything()
+            );
+        }
+    }
+
+    #[test]
+    fn labels_and_expressions_become_requirements_sorted_by_key() {
+        let selector = read(
+            r#"{"matchLabels":{"b":"1","a":"2"},"matchExpressions":[
+                {"key":"a","operator":"In","values":["y","x"]},{"key":"c","operator":"DoesNotExist"},
+                {"key":"0","operator":"NotIn","values":["z"]},{"key":"d","operator":"Exists","values":null}]}"#,
+        );
+        let text = LabelSelector::to_selector(Some(&selector))
+            .expect("valid")
+            .to_string();
+        assert_eq!(text, "0 notin (z),a=2,a in (x,y),b=1,!c,d");
+    }
+
+    #[test]
+    fn a_wrong_selector_is_refused_in_upstreams_words() {
+        let selector = read(
+            r#"{"matchLabels":{"a":"1"},"matchExpressions":[{"key":"a","operator":"in","values":["x"]},
+                {"key":"a","operator":"In"},{"key":"a","operator":"Exists","values":["x"]}]}"#,
+        );
+        let error = LabelSelector::to_selector(Some(&selector)).expect_err("operator is wrong");
+        assert_eq!(
+            error.to_string(),
+            "\"in\" is not a valid label selector operator"
+        );
+        let errors = selector.validate(ValidationOptions::default(), &Path::new("spec.selector"));
+        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            texts,
+            [
+                "spec.selector.matchExpressions[0].operator: Invalid value: \"in\": not a valid selector operator",
+                "spec.selector.matchExpressions[1].values: Required value: must be specified when `operator` is 'In' or 'NotIn'",
+                "spec.selector.matchExpressions[2].values: Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+            ]
+        );
+        let lenient = ValidationOptions {
+            allow_unknown_operator: true,
+            allow_invalid_label_value: true,
+        };
+        assert_eq!(selector.validate(lenient, &Path::new("spec")).len(), 2);
+    }
+}

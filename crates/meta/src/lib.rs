@@ -1,0 +1,22 @@
+//! What every part of rhumb speaks: names, resource versions, selectors, Status errors and the clock.
+//!
+//! Nothing here does I/O, waits, or knows a kind of objects. Where clients can see a text (an error message,
+//! a selector printed back), it is upstream's text.
+
+pub mod clock;
+pub mod field;
+pub mod fields;
+pub mod gotext;
+pub mod gvk;
+pub mod key;
+pub mod labels;
+pub mod revision;
+pub mod status;
+pub mod validation;
+
+pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
+pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
+pub use key::{ObjectKey, StoragePrefix};
+pub use labels::LabelSelector;
+pub use revision::Revision;
+pub use status::{Status, StatusReason};

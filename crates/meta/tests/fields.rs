@@ -1,0 +1,176 @@
+//! Field selectors against an evaluator that is slow, plain and obviously right.
+
+mod support;
+
+use proptest::prelude::*;
+use rhumb_meta::fields::{Operator, Requirement, Selector, escape};
+use rhumb_meta::labels::SELECTOR_MAX_BYTES;
+
+fn requirement() -> impl Strategy<Value = (String, bool, String)> {
+    let field = prop::sample::select(vec!["metadata.name", "spec.nodeName", "status.phase", ""])
+        .prop_map(str::to_owned);
+    let value = prop_oneof![2 => support::value(), 1 => r"[a\\,=]{0,4}"];
+    (field, any::<bool>(), value)
+}
+
+fn selector() -> impl Strategy<Value = Vec<(String, bool, String)>> {
+    proptest::collection::vec(requirement(), 0..5)
+}
+
+fn print(requirements: &[(String, bool, String)]) -> String {
+    let print = |(field, equals, value): &(String, bool, String)| {
+        format!(
+            "{field}{}{}",
+            if *equals { "=" } else { "!=" },
+            escape(value)
+        )
+    };
+    requirements.iter().map(print).collect::<Vec<_>>().join(",")
+}
+
+fn any_text() -> impl Strategy<Value = String> {
+    let valid = || selector().prop_map(|requirements| print(&requirements));
+    prop_oneof![
+        1 => ".{0,80}",
+        3 => support::word_salad(),
+        3 => support::mutated(valid()),
+        1 => valid(),
+        2 => r"[ab!=,\\]{0,24}",
+    ]
+}
+
+proptest! {
+    #[test]
+    fn matching_agrees_with_the_oracle(requirements in selector(), fields in proptest::collection::vec(requirement(), 0..4)) {
+        let fields: Vec<(String, String)> = fields.into_iter().map(|(field, _, value)| (field, value)).collect();
+        let parsed = Selector::parse(&print(&requirements)).expect("generated selectors are valid");
+        let actual = |name: &str| fields.iter().find(|(field, _)| field == name).map_or("", |(_, value)| value);
+        let is_empty = |field: &str, value: &str| field.is_empty() && value.is_empty();
+        let want = requirements.iter().all(|(field, equals, value)| {
+            is_empty(field, value) || (actual(field) == value) == *equals
+        });
+        prop_assert_eq!(parsed.matches(&fields), want);
+    }
+
+    /// As a set of requirements: upstream sorts by the text that was written, where `a==b` sorts before `a=b`.
+    #[test]
+    fn parse_print_parse_is_identity(text in any_text()) {
+        if let Ok(selector) = Selector::parse(&text) {
+            let again = Selector::parse(&selector.to_string()).expect("what is printed can be parsed");
+            let sorted = |selector: &Selector| {
+                let mut texts: Vec<String> = selector.requirements().unwrap_or_default().iter().map(ToString::to_string).collect();
+                texts.sort();
+                texts
+            };
+            prop_assert_eq!(sorted(&again), sorted(&selector));
+            prop_assert_eq!(Selector::parse(&again.to_string()).expect("again").to_string(), again.to_string());
+        }
+    }
+
+    #[test]
+    fn no_text_makes_the_parser_panic(text in any_text()) {
+        if let Err(error) = Selector::parse(&text) {
+            prop_assert!(!error.to_string().is_empty());
+        }
+    }
+}
+
+#[test]
+fn field_selectors_are_read_and_printed_as_upstream() {
+    let table = [
+        ("", ""),
+        (",,", ""),
+        ("=", ""),
+        ("b=1,a==2,c!=3", "a=2,b=1,c!=3"),
+        (r"a=x\,y\=z\\", r"a=x\,y\=z\\"),
+        ("a= b ", "a= b "),
+        ("a!b=c", "a!b=c"),
+        ("a=", "a="),
+        ("=a", "=a"),
+    ];
+    for (text, want) in table {
+        assert_eq!(
+            Selector::parse(text).expect(text).to_string(),
+            want,
+            "{text:?}"
+        );
+    }
+}
+
+#[test]
+fn wrong_field_selectors_are_refused_in_upstreams_words() {
+    let table = [
+        ("a", "invalid selector: 'a'; can't understand 'a'"),
+        ("b=1,a", "invalid selector: 'b=1,a'; can't understand 'a'"),
+        (
+            "a=b=c",
+            "invalid field selector: unescaped character in value: 61",
+        ),
+        (
+            "a===b",
+            "invalid field selector: unescaped character in value: 61",
+        ),
+        (
+            r"a=\x",
+            r"invalid field selector: invalid escape sequence: \x",
+        ),
+        (
+            r"a=\",
+            r"invalid field selector: invalid escape sequence: \",
+        ),
+    ];
+    for (text, want) in table {
+        assert_eq!(
+            Selector::parse(text).expect_err(text).to_string(),
+            want,
+            "{text:?}"
+        );
+    }
+}
+
+#[test]
+fn a_transformation_can_rename_drop_and_refuse() {
+    let selector = Selector::parse("a=1,b!=2,c=3").expect("valid");
+    let changed = selector.transform(|field, value| match field {
+        "a" => Ok(("metadata.name".to_owned(), value.to_owned())),
+        "b" => Ok((String::new(), String::new())),
+        "c" => Ok(("c".to_owned(), "x".to_owned())),
+        _ => Err(()),
+    });
+    assert_eq!(
+        changed.expect("all are known").to_string(),
+        "metadata.name=1,c=x"
+    );
+    let refused = selector.transform(|field, _| {
+        Err::<(String, String), _>(format!("field label not supported: {field}"))
+    });
+    assert_eq!(refused, Err("field label not supported: a".to_owned()));
+}
+
+#[test]
+fn the_value_a_field_must_have_is_known() {
+    let selector = Selector::parse("a!=1,a=2,b!=3").expect("valid");
+    assert_eq!(selector.requires_exact_match("a"), Some("2"));
+    assert_eq!(selector.requires_exact_match("b"), None);
+    assert_eq!(Selector::nothing().requires_exact_match("a"), None);
+    let requirements = selector.requirements().expect("is not nothing");
+    assert_eq!(
+        requirements[0],
+        Requirement::new("a", Operator::NotEquals, "1")
+    );
+}
+
+#[test]
+fn the_largest_field_selectors_are_read_at_once() {
+    for unit in [",", "=", "a=b,", "\\", "a", "é"] {
+        let text = unit.repeat(SELECTOR_MAX_BYTES / unit.len());
+        let start = std::time::Instant::now();
+        let _ = Selector::parse(&text).map_err(|error| error.to_string());
+        assert!(
+            start.elapsed().as_secs() < 5,
+            "{unit:?} took {:?}",
+            start.elapsed()
+        );
+        assert!(Selector::parse(&format!("{text}aaaaaa=")).is_err());
+    }
+}

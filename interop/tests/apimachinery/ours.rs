@@ -1,0 +1,213 @@
+//! Our answers to the questions.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use rhumb_meta::field::{BadValue, Error, ErrorList, Path};
+use rhumb_meta::labels::{LabelSelector, Requirement, Selector, ValidationOptions};
+use rhumb_meta::status::{ServerResponse, StatusCause};
+use rhumb_meta::{
+    GroupKind, GroupResource, GroupVersion, Status, Timestamp, fields, gotext, validation,
+};
+
+use crate::protocol::{Answer, FieldError, Question, StatusQuestion};
+
+pub(crate) fn reply(question: &Question) -> Answer {
+    let input = question.input.as_str();
+    match question.op {
+        "labels" => match Selector::parse(input) {
+            Ok(selector) => describe(&selector, &question.labels),
+            Err(error) => refused(error),
+        },
+        "fields" => match fields::Selector::parse(input) {
+            Ok(selector) => describe_fields(&selector, &question.labels),
+            Err(error) => refused(error),
+        },
+        "labelselector" => label_selector(question),
+        "names" => names(input),
+        "groupversion" => match input.parse::<GroupVersion>() {
+            Ok(version) => printed(version),
+            Err(error) => refused(error),
+        },
+        "quote" => printed(gotext::quote(input)),
+        "json" => printed(gotext::json(input)),
+        "time" => {
+            let at = Timestamp::from_unix(question.seconds, question.nanos);
+            printed(format_args!(
+                "\"{}\"\"{}\"",
+                at.rfc3339(),
+                at.rfc3339_micro()
+            ))
+        }
+        "status" => {
+            let status = status(&question.status);
+            Answer {
+                status: serde_json::to_value(status).expect("serializes"),
+                ..Answer::default()
+            }
+        }
+        other => panic!("unknown op {other}"),
+    }
+}
+
+fn printed(output: impl Display) -> Answer {
+    Answer {
+        output: output.to_string(),
+        ..Answer::default()
+    }
+}
+
+fn refused(error: impl Display) -> Answer {
+    Answer {
+        error: error.to_string(),
+        ..Answer::default()
+    }
+}
+
+fn describe(selector: &Selector, labels: &BTreeMap<String, String>) -> Answer {
+    let keys = selector
+        .requirements()
+        .unwrap_or_default()
+        .iter()
+        .map(Requirement::key);
+    let exact = |key: &str| {
+        Some((
+            key.to_owned(),
+            selector.requires_exact_match(key)?.to_owned(),
+        ))
+    };
+    Answer {
+        output: selector.to_string(),
+        matches: selector.matches(labels),
+        exact: keys.filter_map(exact).collect(),
+        ..Answer::default()
+    }
+}
+
+fn describe_fields(selector: &fields::Selector, values: &BTreeMap<String, String>) -> Answer {
+    let names = selector
+        .requirements()
+        .unwrap_or_default()
+        .iter()
+        .map(fields::Requirement::field);
+    let exact = |name: &str| {
+        Some((
+            name.to_owned(),
+            selector.requires_exact_match(name)?.to_owned(),
+        ))
+    };
+    Answer {
+        output: selector.to_string(),
+        matches: selector.matches(values),
+        exact: names.filter_map(exact).collect(),
+        ..Answer::default()
+    }
+}
+
+fn label_selector(question: &Question) -> Answer {
+    let mut answer = match LabelSelector::to_selector(question.selector.as_ref()) {
+        Ok(selector) => describe(&selector, &question.labels),
+        Err(error) => refused(error),
+    };
+    if let Some(selector) = &question.selector {
+        let errors = selector.validate(ValidationOptions::default(), &Path::new("spec.selector"));
+        answer.errors = errors.iter().map(ToString::to_string).collect();
+    }
+    answer
+}
+
+fn names(name: &str) -> Answer {
+    let problems = |found: validation::Problems| {
+        (!found.is_empty()).then(|| found.into_iter().map(str::to_owned).collect())
+    };
+    let entries = [
+        ("qualified_name", validation::qualified_name(name)),
+        ("label_value", validation::label_value(name)),
+        ("dns1123_label", validation::dns1123_label(name)),
+        ("dns1123_subdomain", validation::dns1123_subdomain(name)),
+        ("dns1035_label", validation::dns1035_label(name)),
+        ("path_segment_name", validation::path_segment_name(name)),
+        ("path_segment_prefix", validation::path_segment_prefix(name)),
+    ];
+    let problems = entries
+        .into_iter()
+        .map(|(format, found)| (format.to_owned(), problems(found)))
+        .collect();
+    Answer {
+        problems,
+        ..Answer::default()
+    }
+}
+
+fn status(q: &StatusQuestion) -> Option<Status> {
+    let resource = &GroupResource::new(q.group.clone(), q.resource.clone());
+    let (name, message) = (q.name.as_str(), q.message.as_str());
+    Some(match q.constructor {
+        "not_found" => Status::not_found(resource, name),
+        "already_exists" => Status::already_exists(resource, name),
+        "generate_name_conflict" => Status::generate_name_conflict(resource, name, q.retry),
+        "conflict" => Status::conflict(resource, name, message),
+        "apply_conflict" => {
+            let cause = StatusCause {
+                field: q.name.clone(),
+                ..StatusCause::default()
+            };
+            Status::apply_conflict(vec![cause], message)
+        }
+        "invalid" => {
+            let kind = GroupKind::new(q.group.clone(), q.resource.clone());
+            Status::invalid(
+                &kind,
+                name,
+                &q.errors.iter().map(field_error).collect::<ErrorList>(),
+            )
+        }
+        "bad_request" => Status::bad_request(message),
+        "unauthorized" => Status::unauthorized(message),
+        "forbidden" => Status::forbidden(resource, name, message),
+        "method_not_supported" => Status::method_not_supported(resource, message),
+        "request_entity_too_large" => Status::request_entity_too_large(message),
+        "too_many_requests" => Status::too_many_requests(message, q.retry),
+        "timeout" => Status::timeout(message, q.retry),
+        "server_timeout" => Status::server_timeout(resource, message, q.retry),
+        "expired" => Status::expired(message),
+        "gone" => Status::gone(message),
+        "internal_error" => Status::internal_error(message),
+        "service_unavailable" => Status::service_unavailable(message),
+        "server_response" => Status::from_server_response(&ServerResponse {
+            code: q.code,
+            verb: "POST",
+            resource,
+            name,
+            message,
+            retry_after_seconds: q.retry,
+            is_unexpected: q.unexpected,
+        }),
+        _ => return None,
+    })
+}
+
+fn field_error(q: &FieldError) -> Error {
+    let spec = Path::new("spec");
+    let at = &spec.child(&q.field);
+    let (value, detail) = (q.value.as_str(), q.detail.as_str());
+    match q.kind {
+        "required" => Error::required(at, detail),
+        "invalid" => Error::invalid(at, value, detail),
+        "invalid_number" => Error::invalid(
+            &at.index(q.number),
+            i64::try_from(q.number).expect("is small"),
+            detail,
+        ),
+        "invalid_list" => Error::invalid(&at.key(value), BadValue::json(&q.valid), detail),
+        "type_invalid" => Error::type_invalid(at, value, detail),
+        "not_supported" => Error::not_supported(at, value, &q.valid),
+        "forbidden" => Error::forbidden(at, detail),
+        "duplicate" => Error::duplicate(at, value),
+        "not_found" => Error::not_found(at, value),
+        "too_long" => Error::too_long(at, q.number),
+        "too_many" => Error::too_many(at, Some(value.len()), q.number),
+        "too_few" => Error::too_few(at, value.len(), q.number),
+        _ => Error::internal(at, detail),
+    }
+}

@@ -1,0 +1,72 @@
+//! Questions and answers as they travel to the Go program and back.
+
+use std::collections::BTreeMap;
+
+use rhumb_meta::LabelSelector;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct Question {
+    pub(crate) op: &'static str,
+    pub(crate) input: String,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) selector: Option<LabelSelector>,
+    pub(crate) seconds: i64,
+    pub(crate) nanos: u32,
+    pub(crate) status: StatusQuestion,
+}
+
+impl Question {
+    pub(crate) fn text(op: &'static str, input: impl Into<String>) -> Self {
+        Question {
+            op,
+            input: input.into(),
+            ..Question::default()
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct StatusQuestion {
+    pub(crate) constructor: &'static str,
+    pub(crate) group: String,
+    pub(crate) resource: String,
+    pub(crate) name: String,
+    pub(crate) message: String,
+    pub(crate) retry: i32,
+    pub(crate) code: i32,
+    pub(crate) unexpected: bool,
+    pub(crate) errors: Vec<FieldError>,
+}
+
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct FieldError {
+    pub(crate) kind: &'static str,
+    pub(crate) field: String,
+    pub(crate) value: String,
+    pub(crate) detail: String,
+    pub(crate) number: usize,
+    pub(crate) valid: Vec<String>,
+}
+
+/// What does not apply to a question stays empty, on both sides.
+#[derive(Debug, Default, PartialEq, Deserialize)]
+pub(crate) struct Answer {
+    pub(crate) output: String,
+    pub(crate) error: String,
+    pub(crate) matches: bool,
+    #[serde(deserialize_with = "null_is_empty")]
+    pub(crate) exact: BTreeMap<String, String>,
+    #[serde(deserialize_with = "null_is_empty")]
+    pub(crate) problems: BTreeMap<String, Option<Vec<String>>>,
+    #[serde(deserialize_with = "null_is_empty")]
+    pub(crate) errors: Vec<String>,
+    pub(crate) status: Value,
+}
+
+fn null_is_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
