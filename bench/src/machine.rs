@@ -1,0 +1,29 @@
+//! Which machine a figure belongs to.
+
+use std::fs;
+
+/// Processor, cores, memory and kernel in one line.
+pub(crate) fn describe() -> String {
+    let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+    let processor = first_value("/proc/cpuinfo", "model name");
+    let memory_kib: u64 = first_value("/proc/meminfo", "MemTotal")
+        .split_whitespace()
+        .next()
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(0);
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let gib = memory_kib / (1024 * 1024);
+    format!(
+        "{processor}, {cores} cores, {gib} GiB, Linux {}",
+        kernel.trim()
+    )
+}
+
+fn first_value(file: &str, name: &str) -> String {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let line = text.lines().find(|line| line.starts_with(name));
+    let value = line.and_then(|line| line.split_once(':'));
+    value
+        .map_or("unknown", |(_, value)| value.trim())
+        .to_owned()
+}

@@ -1,0 +1,82 @@
+//! An etcd server for the time of a benchmark.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+const START_PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) struct EtcdServer {
+    process: Child,
+    endpoint: String,
+}
+
+impl EtcdServer {
+    /// Starts a server with its default settings, so with fsync, on free ports of the loopback interface.
+    pub(super) async fn start(program: &str, data: &Path) -> Result<Self> {
+        let client = format!("http://127.0.0.1:{}", free_port()?);
+        let peer = format!("http://127.0.0.1:{}", free_port()?);
+        let process = Command::new(program)
+            .arg("--data-dir")
+            .arg(data)
+            .args([
+                "--listen-client-urls",
+                &client,
+                "--advertise-client-urls",
+                &client,
+            ])
+            .args([
+                "--listen-peer-urls",
+                &peer,
+                "--initial-advertise-peer-urls",
+                &peer,
+            ])
+            .args(["--initial-cluster", &format!("default={peer}")])
+            .args(["--quota-backend-bytes", "8589934592"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("cannot start {program}: install etcd-server"))?;
+        let mut server = EtcdServer {
+            process,
+            endpoint: client,
+        };
+        server.wait().await?;
+        Ok(server)
+    }
+
+    pub(super) fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    async fn wait(&mut self) -> Result<()> {
+        let begun = Instant::now();
+        while begun.elapsed() < START_PATIENCE {
+            if let Some(status) = self.process.try_wait()? {
+                bail!("the etcd server ended at once: {status}");
+            }
+            if let Ok(mut client) = etcd_client::Client::connect([&self.endpoint], None).await
+                && client.status().await.is_ok()
+            {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        bail!("the etcd server did not answer within {START_PATIENCE:?}")
+    }
+}
+
+impl Drop for EtcdServer {
+    fn drop(&mut self) {
+        // It is ours alone and has nothing to lose.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}

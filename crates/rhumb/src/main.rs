@@ -1,0 +1,34 @@
+//! The command line of rhumb.
+
+mod store;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// A Kubernetes control plane in one binary, built around selection.
+#[derive(Parser)]
+#[command(version, max_term_width = 100)]
+enum Command {
+    /// Start a control plane on this machine.
+    Up,
+    /// Look after the data of a stopped server: check it, save it, bring it back.
+    #[command(subcommand)]
+    Store(store::Command),
+}
+
+fn main() -> ExitCode {
+    let result = match Command::parse() {
+        Command::Up => Err(anyhow::anyhow!(
+            "this version has the store but no API server yet; `rhumb store --help` shows what works"
+        )),
+        Command::Store(command) => store::run(command),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("rhumb: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! `rhumb store`, as a person would use it.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use rhumb_store::embedded::{Embedded, Options};
+use rhumb_store::{Expect, Store, Transaction};
+
+fn rhumb(arguments: &[&str], data: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rhumb"))
+        .args(arguments)
+        .arg("--data-dir")
+        .arg(data)
+        .output()
+        .expect("the program runs")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+async fn make_store(directory: &Path, objects: usize) {
+    let store = Embedded::open(directory, Options::default())
+        .await
+        .expect("a new store");
+    for index in 0..objects {
+        let key = format!("/registry/configmaps/default/{index}");
+        let create = Transaction::new().put(key, "{}", Expect::Absent);
+        store.commit(create).await.expect("a creation");
+    }
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_store_is_checked_saved_and_brought_back() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name);
+    make_store(&path("a"), 12).await;
+    let checked = rhumb(&["store", "check"], &path("a"));
+    assert!(
+        stdout(&checked).starts_with("checked 12 objects"),
+        "{checked:?}"
+    );
+    let file = path("backup").display().to_string();
+    let saved = rhumb(
+        &["store", "backup", "--to", &file, "-o", "json"],
+        &path("a"),
+    );
+    let report: serde_json::Value = serde_json::from_slice(&saved.stdout).expect("JSON");
+    assert_eq!(
+        (&report["objects"], &report["damaged"]),
+        (&12.into(), &serde_json::json!([]))
+    );
+    let restored = rhumb(&["store", "restore", "--from", &file], &path("b"));
+    assert!(
+        stdout(&restored).starts_with("restored 12 objects"),
+        "{restored:?}"
+    );
+    let checked = rhumb(&["store", "check"], &path("b"));
+    assert!(checked.status.success() && stdout(&checked).starts_with("checked 12 objects"));
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_is_said_in_one_line() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name);
+    make_store(&path("a"), 1).await;
+    let file = path("taken").display().to_string();
+    std::fs::write(&file, "mine").expect("a file");
+    let cases = [
+        (rhumb(&["store", "check"], &path("nowhere")), "nowhere"),
+        (
+            rhumb(&["store", "backup", "--to", &file], &path("a")),
+            "overwrites nothing",
+        ),
+        (
+            rhumb(&["store", "restore", "--from", &file], &path("b")),
+            "taken",
+        ),
+    ];
+    for (output, words) in cases {
+        let message = stderr(&output);
+        println!("{message}");
+        assert!(!output.status.success(), "{message}");
+        assert!(
+            message.contains(words) && message.lines().count() == 1,
+            "{message}"
+        );
+    }
+    assert_eq!(std::fs::read(&file).expect("the file"), b"mine");
+}

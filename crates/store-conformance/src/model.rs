@@ -1,0 +1,163 @@
+//! Random histories, beside a model that is too simple to be wrong.
+
+use std::collections::BTreeMap;
+
+use rhumb_store::{Change, Error, Expect, Operation, Range, Revision, Store, Transaction};
+
+use crate::Harness;
+use crate::support::{next_set, text};
+
+const STEPS: usize = 300;
+
+/// Every state the store has ever had, by revision.
+type History = BTreeMap<Revision, BTreeMap<String, (String, Revision)>>;
+
+/// A small generator of our own, so that a failing seed can be run again on any machine.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+pub async fn random_histories_agree_with_a_model(harness: &mut impl Harness) {
+    let store = harness.store();
+    let mut random = Random(0x5eed_cafe_f00d_1234);
+    let start = store.revision().await.expect("the revision");
+    let mut history = History::from([(start, BTreeMap::new())]);
+    let mut compacted = Revision::ZERO;
+    for step in 0..STEPS {
+        let (_, state) = history.last_key_value().expect("a state");
+        let mut state = state.clone();
+        let transaction = random_transaction(&mut random, &state, step);
+        let possible = holds(&transaction, &state);
+        match store.commit(transaction.clone()).await {
+            Ok(revision) => {
+                assert!(
+                    possible,
+                    "step {step}: a conflict went through: {transaction:?}"
+                );
+                apply(&transaction, &mut state, revision);
+                history.insert(revision, state);
+            }
+            Err(Error::Conflict(_)) => assert!(!possible, "step {step}: {transaction:?}"),
+            Err(error) => panic!("step {step}: {error}"),
+        }
+        if step % 100 == 99 {
+            compacted = *history
+                .keys()
+                .nth(history.len() - 40)
+                .expect("enough history");
+            store.compact(compacted).await.expect("a compaction");
+        }
+    }
+    history.retain(|revision, _| *revision >= compacted);
+    every_revision_reads_as_in_the_model(&*store, &history).await;
+    the_stream_leads_from_state_to_state(&*store, &history).await;
+}
+
+fn random_transaction(
+    random: &mut Random,
+    state: &BTreeMap<String, (String, Revision)>,
+    step: usize,
+) -> Transaction {
+    let mut transaction = Transaction::new();
+    let first = random.below(8);
+    for offset in 0..=random.below(3) {
+        let key = format!("/m/{}", (first + offset) % 8);
+        let expect = match (random.below(10), state.get(&key)) {
+            (0..=3, _) => Expect::Any,
+            (4..=7, Some((_, modified))) => Expect::At(*modified),
+            (4..=8, _) => Expect::Absent,
+            (_, _) => Expect::At(Revision::new(1 + random.below(40))),
+        };
+        transaction = match random.below(10) {
+            0..=5 => transaction.put(key, format!("{step}.{offset}"), expect),
+            6..=8 => transaction.delete(key, expect),
+            _ => transaction.check(key, expect),
+        };
+    }
+    transaction
+}
+
+fn holds(transaction: &Transaction, state: &BTreeMap<String, (String, Revision)>) -> bool {
+    transaction.operations().iter().all(|operation| {
+        let found = state.get(&**operation.key());
+        match operation.expect() {
+            Expect::Any => true,
+            Expect::Absent => found.is_none(),
+            Expect::At(revision) => found.is_some_and(|(_, modified)| *modified == revision),
+        }
+    })
+}
+
+fn apply(
+    transaction: &Transaction,
+    state: &mut BTreeMap<String, (String, Revision)>,
+    revision: Revision,
+) {
+    for operation in transaction.operations() {
+        match operation {
+            Operation::Put { key, value, .. } => {
+                let value = String::from_utf8_lossy(value).into_owned();
+                state.insert(key.to_string(), (value, revision));
+            }
+            Operation::Delete { key, .. } => {
+                state.remove(&**key);
+            }
+            Operation::Check { .. } => {}
+        }
+    }
+}
+
+async fn every_revision_reads_as_in_the_model(store: &dyn Store, history: &History) {
+    for (revision, state) in history {
+        let page = store
+            .range(Range::prefix("/m/").at(*revision))
+            .await
+            .expect("a range");
+        let read: BTreeMap<_, _> = page
+            .entries
+            .iter()
+            .map(|entry| (entry.key.to_string(), (text(entry), entry.modified)))
+            .collect();
+        assert_eq!(&read, state, "at {revision}");
+    }
+}
+
+async fn the_stream_leads_from_state_to_state(store: &dyn Store, history: &History) {
+    let (first, state) = history.first_key_value().expect("a state");
+    let (last, end) = history.last_key_value().expect("a state");
+    let mut state = state.clone();
+    let mut stream = store.changes("/m/", *first).await.expect("a stream");
+    let mut reached = *first;
+    while state != *end || reached < *last && differs_later(history, reached) {
+        let set = next_set(&mut *stream).await;
+        assert!(set.revision > reached);
+        reached = set.revision;
+        for change in set.changes.iter() {
+            match change {
+                Change::Put { key, value, .. } => {
+                    let value = String::from_utf8_lossy(value).into_owned();
+                    state.insert(key.to_string(), (value, reached));
+                }
+                Change::Delete { key } => {
+                    state.remove(&**key);
+                }
+            }
+        }
+        assert_eq!(Some(&state), history.get(&reached), "after {reached}");
+    }
+}
+
+/// Whether the model changes after a revision; an empty transaction has a revision but no change.
+fn differs_later(history: &History, revision: Revision) -> bool {
+    let current = history.get(&revision);
+    history
+        .range(revision..)
+        .any(|(_, state)| Some(state) != current)
+}

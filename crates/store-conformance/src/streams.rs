@@ -1,0 +1,283 @@
+//! What a stream of changes promises.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rhumb_store::{
+    ChangeEvent, ChangeSet, ChangeStream, Error, Expect, Range, Revision, Store, Transaction,
+};
+
+use crate::Harness;
+use crate::support::{all, delete, next_event, next_set, put, sketch, sketches};
+
+async fn stream(store: &dyn Store, prefix: &str, after: Revision) -> Box<dyn ChangeStream> {
+    store.changes(prefix, after).await.expect("a stream")
+}
+
+async fn now(store: &dyn Store) -> Revision {
+    store.revision().await.expect("the revision")
+}
+
+pub async fn a_stream_tells_the_future(harness: &mut impl Harness) {
+    let store = harness.store();
+    put(&*store, "/a/old", "0").await;
+    let mut stream = stream(&*store, "/a/", now(&*store).await).await;
+    put(&*store, "/a/x", "1").await;
+    put(&*store, "/a/x", "2").await;
+    delete(&*store, "/a/x").await;
+    assert_eq!(
+        sketches(&mut *stream, 3).await,
+        ["+/a/x=1", "~/a/x=2", "-/a/x"]
+    );
+}
+
+pub async fn a_stream_tells_the_past(harness: &mut impl Harness) {
+    let store = harness.store();
+    let first = put(&*store, "/a/x", "1").await;
+    let second = put(&*store, "/a/y", "2").await;
+    let third = delete(&*store, "/a/x").await;
+    let mut stream = stream(&*store, "/a/", first).await;
+    put(&*store, "/a/z", "3").await;
+    let past = [next_set(&mut *stream).await, next_set(&mut *stream).await];
+    assert_eq!([past[0].revision, past[1].revision], [second, third]);
+    assert_eq!([sketch(&past[0]), sketch(&past[1])], ["+/a/y=2", "-/a/x"]);
+    assert_eq!(sketches(&mut *stream, 1).await, ["+/a/z=3"]);
+}
+
+pub async fn a_stream_keeps_to_its_prefix(harness: &mut impl Harness) {
+    let store = harness.store();
+    let start = now(&*store).await;
+    let mut pods = stream(&*store, "/pods/", start).await;
+    for key in ["/podsets/a", "/pods/a", "/pod", "/pods0", "/pods/b"] {
+        put(&*store, key, "v").await;
+    }
+    assert_eq!(sketches(&mut *pods, 2).await, ["+/pods/a=v", "+/pods/b=v"]);
+    let mut again = stream(&*store, "/pods/", start).await;
+    assert_eq!(sketches(&mut *again, 2).await, ["+/pods/a=v", "+/pods/b=v"]);
+}
+
+pub async fn a_transaction_arrives_as_a_whole(harness: &mut impl Harness) {
+    let store = harness.store();
+    put(&*store, "/a/y", "0").await;
+    let start = now(&*store).await;
+    let mut live = stream(&*store, "/", start).await;
+    let mut part = stream(&*store, "/a/", start).await;
+    let transaction = Transaction::new()
+        .put("/a/x", "1", Expect::Absent)
+        .put("/b/z", "2", Expect::Absent)
+        .delete("/a/y", Expect::Any);
+    let revision = store.commit(transaction).await.expect("a transaction");
+    let mut past = stream(&*store, "/", start).await;
+    for stream in [&mut live, &mut past] {
+        let set = next_set(&mut **stream).await;
+        assert_eq!(set.revision, revision);
+        assert_eq!(sorted(&set), ["+/a/x=1", "+/b/z=2", "-/a/y"]);
+    }
+    assert_eq!(sorted(&next_set(&mut *part).await), ["+/a/x=1", "-/a/y"]);
+}
+
+fn sorted(set: &ChangeSet) -> Vec<String> {
+    let mut changes: Vec<_> = sketch(set).split(' ').map(str::to_owned).collect();
+    changes.sort();
+    changes
+}
+
+pub async fn creation_and_update_can_be_told_apart(harness: &mut impl Harness) {
+    let store = harness.store();
+    let mut stream = stream(&*store, "/a/", now(&*store).await).await;
+    put(&*store, "/a/x", "1").await;
+    put(&*store, "/a/x", "2").await;
+    delete(&*store, "/a/x").await;
+    put(&*store, "/a/x", "3").await;
+    let expected = ["+/a/x=1", "~/a/x=2", "-/a/x", "+/a/x=3"];
+    assert_eq!(sketches(&mut *stream, 4).await, expected);
+}
+
+pub async fn a_stream_may_begin_in_the_future(harness: &mut impl Harness) {
+    let store = harness.store();
+    let current = put(&*store, "/a/x", "0").await;
+    let future = Revision::new(current.get() + 2);
+    let mut stream = stream(&*store, "/a/", future).await;
+    let mut last = current;
+    let mut expected = None;
+    while expected.is_none() {
+        let revision = put(&*store, "/a/x", &last.next().to_string()).await;
+        expected = (revision > future).then_some(revision);
+        last = revision;
+    }
+    assert_eq!(Some(next_set(&mut *stream).await.revision), expected);
+}
+
+pub async fn dropping_a_wait_loses_nothing(harness: &mut impl Harness) {
+    let store = harness.store();
+    let mut stream = stream(&*store, "/a/", now(&*store).await).await;
+    let mut seen = Vec::new();
+    for index in 0..50 {
+        put(&*store, "/a/x", &index.to_string()).await;
+        let wait = Duration::from_micros(index * 20);
+        if let Ok(event) = tokio::time::timeout(wait, stream.next()).await {
+            seen.push(revision_of(&event.expect("an event")));
+        }
+    }
+    while seen.len() < 50 {
+        seen.push(next_set(&mut *stream).await.revision);
+    }
+    assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
+}
+
+fn revision_of(event: &ChangeEvent) -> Revision {
+    match event {
+        ChangeEvent::Changes(set) => set.revision,
+        ChangeEvent::Progress(_) => panic!("progress where nobody asked"),
+    }
+}
+
+pub async fn all_streams_see_the_same_order(harness: &mut impl Harness) {
+    const WRITERS: usize = 8;
+    const WRITES: usize = 25;
+    let store = harness.store();
+    let start = now(&*store).await;
+    let mut live = stream(&*store, "/a/", start).await;
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move {
+                for index in 0..WRITES {
+                    put(
+                        &*store,
+                        &format!("/a/{}", index % 3),
+                        &format!("{writer}.{index}"),
+                    )
+                    .await;
+                }
+            })
+        })
+        .collect();
+    let mut seen = Vec::new();
+    for _ in 0..WRITERS * WRITES {
+        seen.push(next_set(&mut *live).await);
+    }
+    for writer in writers {
+        writer.await.expect("a writer");
+    }
+    assert!(seen.is_sorted_by(|a, b| a.revision < b.revision));
+    let mut past = stream(&*store, "/a/", start).await;
+    for set in &seen {
+        assert_eq!(&next_set(&mut *past).await, set);
+    }
+    let writer = |set: &ChangeSet| {
+        sketch(set)
+            .split_once('=')
+            .map(|(_, value)| value.to_owned())
+    };
+    for index in 0..WRITERS {
+        let own = seen
+            .iter()
+            .filter_map(writer)
+            .filter(|v| v.starts_with(&format!("{index}.")));
+        let expected: Vec<_> = (0..WRITES)
+            .map(|write| format!("{index}.{write}"))
+            .collect();
+        assert_eq!(own.collect::<Vec<_>>(), expected);
+    }
+}
+
+/// Writes far more than a stream is handed at once before it reads the first of it.
+pub async fn a_slow_stream_misses_nothing(harness: &mut impl Harness) {
+    const WRITES: usize = 3000;
+    let store = harness.store();
+    let start = now(&*store).await;
+    let mut stream = stream(&*store, "/a/", start).await;
+    let value = "v".repeat(500);
+    let mut expected = Vec::with_capacity(WRITES);
+    for first in (0..WRITES).step_by(100) {
+        let puts = (first..first + 100).map(|index| {
+            let (store, value) = (Arc::clone(&store), value.clone());
+            tokio::spawn(async move { put(&*store, &format!("/a/{index}"), &value).await })
+        });
+        for put in puts.collect::<Vec<_>>() {
+            expected.push(put.await.expect("a put"));
+        }
+    }
+    expected.sort();
+    for revision in expected {
+        assert_eq!(next_set(&mut *stream).await.revision, revision);
+    }
+}
+
+/// Reads a page while writers are at it, follows from there, and must end up with what is stored.
+pub async fn a_range_and_a_stream_fit_together(harness: &mut impl Harness) {
+    let store = harness.store();
+    let writers: Vec<_> = (0..4)
+        .map(|writer| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move {
+                for index in 0..60 {
+                    let key = format!("/a/{}", (index * 7 + writer) % 10);
+                    if index % 5 == 4 {
+                        delete(&*store, &key).await;
+                    } else {
+                        put(&*store, &key, &format!("{writer}.{index}")).await;
+                    }
+                }
+            })
+        })
+        .collect();
+    while all(&*store, "/a/").await.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let page = store.range(Range::prefix("/a/")).await.expect("a range");
+    let mut stream = stream(&*store, "/", page.revision).await;
+    for writer in writers {
+        writer.await.expect("a writer");
+    }
+    put(&*store, "/end", "").await;
+    let mut state: std::collections::BTreeMap<_, _> = page
+        .entries
+        .iter()
+        .map(|e| (e.key.to_string(), crate::support::text(e)))
+        .collect();
+    loop {
+        let set = next_set(&mut *stream).await;
+        if &**set.changes[0].key() == "/end" {
+            break;
+        }
+        for change in sorted(&set) {
+            match change.split_once('=') {
+                Some((key, value)) => state.insert(key[1..].to_owned(), value.to_owned()),
+                None => state.remove(&change[1..]),
+            };
+        }
+    }
+    assert_eq!(
+        state.into_iter().collect::<Vec<_>>(),
+        all(&*store, "/a/").await
+    );
+}
+
+pub async fn progress_is_told_when_asked_for(harness: &mut impl Harness) {
+    let store = harness.store();
+    let mut stream = stream(&*store, "/a/", now(&*store).await).await;
+    let change = put(&*store, "/a/x", "1").await;
+    let elsewhere = put(&*store, "/b/y", "2").await;
+    let asked = stream.request_progress().await;
+    if !harness.tells_progress() {
+        assert!(matches!(asked, Err(Error::Unsupported { .. })), "{asked:?}");
+        return;
+    }
+    asked.expect("progress can be asked for");
+    let mut delivered = Revision::ZERO;
+    loop {
+        match next_event(&mut *stream).await {
+            ChangeEvent::Changes(set) => delivered = set.revision,
+            ChangeEvent::Progress(revision) => {
+                assert!(revision >= delivered);
+                assert_eq!(delivered, change, "progress came before a change it covers");
+                assert!(revision >= elsewhere);
+                break;
+            }
+        }
+    }
+    let later = put(&*store, "/a/x", "2").await;
+    assert_eq!(next_set(&mut *stream).await.revision, later);
+}

@@ -1,0 +1,232 @@
+//! Hands committed changes to streams.
+//!
+//! The committer pushes each change set into a ring and moves the revision on; that is all it ever does for
+//! streams, however many there are. Each stream keeps a cursor and reads from the ring when it is ready, or
+//! from the log on disk when it has fallen out of the ring.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use rhumb_meta::Revision;
+use tokio::sync::watch;
+
+use super::engine::Engine;
+use super::read::Snapshot;
+use crate::{Change, ChangeEvent, ChangeSet, ChangeStream, Error, Result};
+
+/// How many records a stream reads at a time from the disk, and sets from the ring.
+const CHUNK: usize = 256;
+
+#[derive(Debug)]
+pub(super) struct Feed {
+    ring: Mutex<Ring>,
+    revision: watch::Sender<Revision>,
+}
+
+/// Recent change sets: complete for every revision after `after`.
+#[derive(Debug)]
+struct Ring {
+    after: Revision,
+    sets: VecDeque<ChangeSet>,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+impl Feed {
+    pub(super) fn new(revision: Revision, bytes_max: usize) -> Self {
+        Feed {
+            ring: Mutex::new(Ring {
+                after: revision,
+                sets: VecDeque::new(),
+                bytes: 0,
+                bytes_max,
+            }),
+            revision: watch::Sender::new(revision),
+        }
+    }
+
+    pub(super) fn revision(&self) -> Revision {
+        *self.revision.borrow()
+    }
+
+    /// Makes durable changes visible. Every set has its own revision, in order.
+    pub(super) fn publish(&self, sets: Vec<ChangeSet>) {
+        let Some(last) = sets.last().map(|set| set.revision) else {
+            return;
+        };
+        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        sets.into_iter().for_each(|set| ring.push(set));
+        drop(ring);
+        self.revision.send_replace(last);
+    }
+
+    /// Wakes all streams, so that they notice the end of the store.
+    pub(super) fn wake(&self) {
+        self.revision.send_modify(|_| ());
+    }
+
+    /// The next sets after `cursor`, or `None` if the ring no longer reaches back that far.
+    fn recent(&self, cursor: Revision) -> Option<Vec<ChangeSet>> {
+        let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        if cursor < ring.after {
+            return None;
+        }
+        let first = ring.sets.partition_point(|set| set.revision <= cursor);
+        Some(ring.sets.iter().skip(first).take(CHUNK).cloned().collect())
+    }
+
+    pub(super) fn ring_bytes(&self) -> usize {
+        let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        ring.bytes
+    }
+}
+
+impl Ring {
+    fn push(&mut self, set: ChangeSet) {
+        self.bytes += weight(&set);
+        self.sets.push_back(set);
+        while self.bytes > self.bytes_max
+            && let Some(oldest) = self.sets.pop_front()
+        {
+            self.bytes -= weight(&oldest);
+            self.after = oldest.revision;
+        }
+    }
+}
+
+/// About what a set costs in memory.
+fn weight(set: &ChangeSet) -> usize {
+    let content = |change: &Change| match change {
+        Change::Put { key, value, .. } => key.len() + value.len(),
+        Change::Delete { key } => key.len(),
+    };
+    let overhead = size_of::<ChangeSet>() + set.changes.len() * size_of::<Change>();
+    overhead + set.changes.iter().map(content).sum::<usize>()
+}
+
+#[derive(Debug)]
+pub(super) struct Stream {
+    engine: Arc<Engine>,
+    feed: Arc<Feed>,
+    revision: watch::Receiver<Revision>,
+    prefix: String,
+    /// Everything up to here has been delivered or is in `ready`.
+    cursor: Revision,
+    ready: VecDeque<ChangeSet>,
+    progress_requested: bool,
+}
+
+impl Stream {
+    pub(super) fn new(engine: Arc<Engine>, feed: Arc<Feed>, prefix: &str, after: Revision) -> Self {
+        Stream {
+            revision: feed.revision.subscribe(),
+            engine,
+            feed,
+            prefix: prefix.to_owned(),
+            cursor: after,
+            ready: VecDeque::new(),
+            progress_requested: false,
+        }
+    }
+
+    /// Moves the cursor on, and what it passed into `ready`.
+    async fn advance(&mut self) -> Result<()> {
+        if let Some(sets) = self.feed.recent(self.cursor) {
+            if let Some(last) = sets.last() {
+                self.cursor = last.revision;
+            }
+            let below = sets.into_iter().filter_map(|set| narrow(set, &self.prefix));
+            self.ready.extend(below);
+            return Ok(());
+        }
+        let (prefix, after) = (self.prefix.clone(), self.cursor);
+        let (sets, reached) = self
+            .engine
+            .read(move |database| Snapshot::open(database)?.changes(&prefix, after, CHUNK))
+            .await?;
+        self.cursor = reached;
+        self.ready.extend(sets);
+        Ok(())
+    }
+}
+
+/// The part of a set that falls below the prefix.
+fn narrow(set: ChangeSet, prefix: &str) -> Option<ChangeSet> {
+    let inside = |change: &&Change| change.key().starts_with(prefix);
+    let count = set.changes.iter().filter(inside).count();
+    if count == 0 {
+        return None;
+    }
+    if count == set.changes.len() {
+        return Some(set);
+    }
+    Some(ChangeSet {
+        revision: set.revision,
+        changes: set.changes.iter().filter(inside).cloned().collect(),
+    })
+}
+
+#[async_trait]
+impl ChangeStream for Stream {
+    async fn next(&mut self) -> Result<ChangeEvent> {
+        loop {
+            if let Some(set) = self.ready.pop_front() {
+                return Ok(ChangeEvent::Changes(set));
+            }
+            let current = *self.revision.borrow_and_update();
+            if current > self.cursor {
+                self.advance().await?;
+                continue;
+            }
+            // A stream that begins in the future has delivered all there is, which is not all there
+            // will be before its beginning: what it can vouch for is where the store is.
+            if std::mem::take(&mut self.progress_requested) {
+                return Ok(ChangeEvent::Progress(current));
+            }
+            if self.engine.is_closed() || self.revision.changed().await.is_err() {
+                return Err(Error::Closed);
+            }
+        }
+    }
+
+    async fn request_progress(&mut self) -> Result<()> {
+        self.progress_requested = true;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(revision: u64, keys: &[&str]) -> ChangeSet {
+        let delete = |key: &&str| Change::Delete { key: (*key).into() };
+        ChangeSet {
+            revision: Revision::new(revision),
+            changes: keys.iter().map(delete).collect(),
+        }
+    }
+
+    #[test]
+    fn the_ring_is_bounded_and_knows_where_it_begins() {
+        let one = weight(&set(2, &["/a/x"]));
+        let feed = Feed::new(Revision::new(1), 10 * one);
+        feed.publish((2..=101).map(|r| set(r, &["/a/x"])).collect());
+        assert!(feed.ring_bytes() <= 10 * one);
+        assert_eq!(feed.revision(), Revision::new(101));
+        assert_eq!(feed.recent(Revision::new(90)), None);
+        let recent = feed.recent(Revision::new(91)).expect("within the ring");
+        let revisions: Vec<_> = recent.iter().map(|set| set.revision.get()).collect();
+        assert_eq!(revisions, (92..=101).collect::<Vec<_>>());
+        assert_eq!(feed.recent(Revision::new(101)), Some(vec![]));
+    }
+
+    #[test]
+    fn a_stream_sees_only_what_is_below_its_prefix() {
+        let both = set(5, &["/a/x", "/b/y"]);
+        assert_eq!(narrow(both.clone(), "/a/"), Some(set(5, &["/a/x"])));
+        assert_eq!(narrow(both.clone(), "/"), Some(both.clone()));
+        assert_eq!(narrow(both, "/c/"), None);
+    }
+}

@@ -1,0 +1,401 @@
+//! The data directory of the embedded store: whose it is, what may lie in it, how large it gets, and how it
+//! is saved and brought back.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rhumb_store::embedded::{self, Embedded, FileError, Options, RESTORE_REVISION_GAP, Retention};
+use rhumb_store::{Error, Expect, Range, Revision, Store, Transaction};
+use tempfile::tempdir;
+
+async fn open(path: &Path) -> Result<Embedded, FileError> {
+    Embedded::open(path, Options::default()).await
+}
+
+async fn put(store: &Embedded, key: &str, value: &str) -> Revision {
+    let transaction = Transaction::new().put(key, value.to_owned(), Expect::Any);
+    store.commit(transaction).await.expect("a write")
+}
+
+/// Every file below a directory with its content.
+fn files(path: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for item in fs::read_dir(path).expect("the directory") {
+        let item = item.expect("an item");
+        let name = item.file_name().to_string_lossy().into_owned();
+        let content = if item.path().is_dir() {
+            Vec::new()
+        } else {
+            fs::read(item.path()).expect("a file")
+        };
+        files.insert(name, content);
+    }
+    files
+}
+
+/// Opening must be refused with a message that has these words, and change nothing.
+async fn check_refused(path: &Path, words: &[&str]) {
+    let before = files(path);
+    let error = open(path)
+        .await
+        .map(|_| ())
+        .expect_err("a refusal")
+        .to_string();
+    for word in words {
+        assert!(error.contains(word), "{word:?} is missing in: {error}");
+    }
+    assert!(!error.contains('\n'), "one line: {error}");
+    let mut after = files(path);
+    // Whoever holds the directory leaves only the lock behind.
+    if !before.contains_key("LOCK") {
+        after.remove("LOCK");
+    }
+    assert!(before == after, "something was changed");
+}
+
+#[tokio::test]
+async fn a_directory_in_use_is_refused_with_the_process_that_uses_it() {
+    let directory = tempdir().expect("a directory");
+    let store = open(directory.path()).await.expect("a new store");
+    let error = open(directory.path())
+        .await
+        .map(|_| ())
+        .expect_err("a refusal")
+        .to_string();
+    let process = std::process::id().to_string();
+    assert!(
+        error.contains(&process) && error.contains("in use"),
+        "{error}"
+    );
+    store.close().await;
+    open(directory.path())
+        .await
+        .expect("free again")
+        .close()
+        .await;
+}
+
+#[tokio::test]
+async fn a_foreign_directory_is_refused_and_left_alone() {
+    let directory = tempdir().expect("a directory");
+    fs::create_dir(directory.path().join("member")).expect("what etcd leaves");
+    check_refused(
+        directory.path(),
+        &["member", "not a rhumb store", "choose another path"],
+    )
+    .await;
+    assert!(!directory.path().join("LOCK").exists());
+}
+
+#[tokio::test]
+async fn a_foreign_file_is_refused_and_left_alone() {
+    let directory = tempdir().expect("a directory");
+    fs::write(directory.path().join("store.redb"), "SQLite format 3\0").expect("a file");
+    check_refused(directory.path(), &["store.redb", "not a rhumb store"]).await;
+}
+
+#[tokio::test]
+async fn a_database_of_another_program_is_refused_and_left_alone() {
+    let directory = tempdir().expect("a directory");
+    let file = directory.path().join("store.redb");
+    let database = redb::Database::create(&file).expect("a database");
+    let write = database.begin_write().expect("a write");
+    let table: redb::TableDefinition<'_, &str, &str> = redb::TableDefinition::new("theirs");
+    write
+        .open_table(table)
+        .expect("a table")
+        .insert("a", "b")
+        .expect("a row");
+    write.commit().expect("a commit");
+    drop(database);
+    check_refused(directory.path(), &["store.redb", "another program"]).await;
+}
+
+#[tokio::test]
+async fn an_emptied_file_is_refused_and_left_alone() {
+    let directory = tempdir().expect("a directory");
+    open(directory.path())
+        .await
+        .expect("a new store")
+        .close()
+        .await;
+    fs::write(directory.path().join("store.redb"), "").expect("a file");
+    check_refused(
+        directory.path(),
+        &["store.redb", "is damaged", "empty", "restore"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_cut_off_file_is_refused_and_left_alone() {
+    let directory = tempdir().expect("a directory");
+    let store = open(directory.path()).await.expect("a new store");
+    for index in 0..300 {
+        put(&store, &format!("/k/{index}"), &"v".repeat(1000)).await;
+    }
+    store.close().await;
+    let file = directory.path().join("store.redb");
+    let good = fs::read(&file).expect("the file");
+    for length in [10, 100, 4096, good.len() / 2] {
+        fs::write(&file, &good[..length]).expect("a file");
+        check_refused(directory.path(), &["store.redb", "is damaged", "restore"]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_store_of_a_later_format_is_refused_and_left_alone() {
+    let directory = tempdir().expect("a directory");
+    open(directory.path())
+        .await
+        .expect("a new store")
+        .close()
+        .await;
+    let database = redb::Database::open(directory.path().join("store.redb")).expect("a database");
+    let write = database.begin_write().expect("a write");
+    let meta: redb::TableDefinition<'_, &str, u64> = redb::TableDefinition::new("meta");
+    write
+        .open_table(meta)
+        .expect("a table")
+        .insert("format", 2)
+        .expect("a row");
+    write.commit().expect("a commit");
+    drop(database);
+    check_refused(directory.path(), &["store.redb", "format 2", "format 1"]).await;
+}
+
+#[tokio::test]
+async fn a_directory_without_rights_is_named() {
+    let directory = tempdir().expect("a directory");
+    let file = directory.path().join("a-file");
+    fs::write(&file, "").expect("a file");
+    let error = open(&file.join("data"))
+        .await
+        .map(|_| ())
+        .expect_err("a refusal")
+        .to_string();
+    assert!(
+        error.contains("a-file") && error.contains("cannot use"),
+        "{error}"
+    );
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn the_data_is_readable_by_its_owner_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempdir().expect("a directory");
+    let path = directory.path().join("data");
+    open(&path).await.expect("a new store").close().await;
+    let mode = fs::metadata(&path)
+        .expect("the directory")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o077, 0, "{mode:o}");
+}
+
+#[tokio::test]
+async fn a_crash_while_the_store_is_made_leaves_nothing_in_the_way() {
+    let directory = tempdir().expect("a directory");
+    fs::write(directory.path().join("store.redb.new"), "half a database").expect("a file");
+    let store = open(directory.path()).await.expect("a new store");
+    assert_eq!(
+        store.revision().await.expect("the revision"),
+        Revision::new(1)
+    );
+    assert!(!directory.path().join("store.redb.new").exists());
+}
+
+/// History goes by count, its room is used again, and the file does not grow with the number of writes.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_file_stays_bounded_however_much_is_written() {
+    const KEYS: usize = 50;
+    let directory = tempdir().expect("a directory");
+    let options = Options {
+        retention: Retention {
+            revisions_max: 2000,
+            ..Retention::default()
+        },
+        ..Options::default()
+    };
+    let store = Arc::new(
+        Embedded::open(directory.path(), options)
+            .await
+            .expect("a new store"),
+    );
+    let mut sizes = Vec::new();
+    for _ in 0..4 {
+        let writers: Vec<_> = (0..KEYS)
+            .map(|key| {
+                let store = Arc::clone(&store);
+                tokio::spawn(async move {
+                    for round in 0..200 {
+                        put(
+                            &store,
+                            &format!("/k/{key}"),
+                            &format!("{round}").repeat(300),
+                        )
+                        .await;
+                    }
+                })
+            })
+            .collect();
+        for writer in writers {
+            writer.await.expect("a writer");
+        }
+        sizes.push(store.stats().file_bytes);
+    }
+    assert!(sizes[3] <= sizes[1], "40,000 writes to 50 keys: {sizes:?}");
+    let current = store.revision().await.expect("the revision");
+    let old = store
+        .changes("/", Revision::new(current.get() - 10_000))
+        .await;
+    assert!(matches!(old, Err(Error::Compacted { .. })));
+    store
+        .changes("/", Revision::new(current.get() - 1000))
+        .await
+        .expect("young history is kept");
+    let page = store.range(Range::prefix("/k/")).await.expect("a range");
+    assert_eq!(page.entries.len(), KEYS);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn history_goes_by_age() {
+    let directory = tempdir().expect("a directory");
+    let options = Options {
+        retention: Retention {
+            age_max: Duration::from_millis(500),
+            ..Retention::default()
+        },
+        ..Options::default()
+    };
+    let store = Arc::new(
+        Embedded::open(directory.path(), options)
+            .await
+            .expect("a new store"),
+    );
+    let first = put(&store, "/k/x", "first").await;
+    for batch in 0..30 {
+        let writes: Vec<_> = (0..100)
+            .map(|index| {
+                let store = Arc::clone(&store);
+                tokio::spawn(async move {
+                    put(&store, &format!("/k/{index}"), &batch.to_string()).await
+                })
+            })
+            .collect();
+        for write in writes {
+            write.await.expect("a write");
+        }
+    }
+    let gone = async {
+        while store.changes("/", first).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), gone)
+        .await
+        .expect("old history goes");
+    assert_eq!(
+        store
+            .range(Range::prefix("/k/"))
+            .await
+            .expect("a range")
+            .entries
+            .len(),
+        101
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_of_a_busy_store_is_one_moment_of_it() {
+    let directory = tempdir().expect("a directory");
+    let path = directory.path();
+    let store = Arc::new(open(&path.join("a")).await.expect("a new store"));
+    put(&store, "/gone", "x").await;
+    let delete = Transaction::new().delete("/gone", Expect::Any);
+    store.commit(delete).await.expect("a deletion");
+    let writer = {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move {
+            for index in 0..2000 {
+                let value = index.to_string();
+                let both = Transaction::new()
+                    .put(format!("/left/{}", index % 40), value.clone(), Expect::Any)
+                    .put(format!("/right/{}", index % 40), value, Expect::Any);
+                store.commit(both).await.expect("a write");
+            }
+        })
+    };
+    while store
+        .range(Range::prefix("/left/"))
+        .await
+        .expect("a range")
+        .entries
+        .len()
+        < 40
+    {
+        tokio::task::yield_now().await;
+    }
+    let file = path.join("backup");
+    let saved = store.backup(&file).await.expect("a backup");
+    writer.await.expect("the writer");
+    let seen = store.revision().await.expect("the revision");
+    assert!(saved.revision < seen, "the writers went on meanwhile");
+    let again = store.backup(&file).await;
+    assert!(again.is_err(), "a backup overwrites nothing");
+
+    let restored = embedded::restore(&file, &path.join("b")).expect("a restore");
+    assert_eq!((restored.entries, saved.entries), (80, 80));
+    let copy = open(&path.join("b")).await.expect("the restored store");
+    let values = |page: rhumb_store::Page| page.entries.into_iter().map(|e| (e.value, e.modified));
+    let left: Vec<_> =
+        values(copy.range(Range::prefix("/left/")).await.expect("a range")).collect();
+    let right: Vec<_> =
+        values(copy.range(Range::prefix("/right/")).await.expect("a range")).collect();
+    assert_eq!(left, right, "transactions are whole");
+    let at = store
+        .range(Range::prefix("/left/").at(saved.revision))
+        .await
+        .expect("a range");
+    assert_eq!(values(at).collect::<Vec<_>>(), left);
+
+    // No revision that anybody has seen is ever used again, and all of them count as compacted.
+    let next = put(&copy, "/new", "x").await;
+    assert!(next > seen && next.get() > RESTORE_REVISION_GAP);
+    let stale = copy.changes("/", seen).await;
+    assert!(matches!(stale, Err(Error::Compacted { .. })));
+    let taken = embedded::restore(&file, &path.join("b")).expect_err("the directory is in use");
+    assert!(taken.to_string().contains("in use"), "{taken}");
+    copy.close().await;
+    let taken = embedded::restore(&file, &path.join("b")).expect_err("the directory is not empty");
+    assert!(taken.to_string().contains("empty directory"), "{taken}");
+}
+
+#[tokio::test]
+async fn a_store_at_rest_can_be_checked_and_backed_up() {
+    let directory = tempdir().expect("a directory");
+    let path = directory.path();
+    let store = open(&path.join("a")).await.expect("a new store");
+    for index in 0..10 {
+        put(&store, &format!("/k/{index}"), "12345").await;
+    }
+    let revision = store.revision().await.expect("the revision");
+    store.close().await;
+    let report = embedded::check(&path.join("a")).expect("a check");
+    assert_eq!(
+        (report.entries, report.bytes, report.revision),
+        (10, 50, revision)
+    );
+    assert!(report.damaged.is_empty());
+    let saved = embedded::backup_file(&path.join("a"), &path.join("backup")).expect("a backup");
+    assert_eq!(saved, report);
+    let missing = embedded::check(&path.join("nowhere")).expect_err("there is no store");
+    assert!(missing.to_string().contains("nowhere"), "{missing}");
+    assert!(!path.join("nowhere").exists());
+    let no_backup = embedded::restore(&path.join("nothing"), &path.join("c")).expect_err("no file");
+    assert!(no_backup.to_string().contains("nothing"), "{no_backup}");
+}

@@ -1,0 +1,241 @@
+//! The embedded store on a disk that is full, fails to sync, or has changed what it was given.
+
+mod simulated_disk;
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rhumb_store::embedded::{self, Embedded, Options};
+use rhumb_store::{ChangeEvent, Error, Expect, Range, Revision, Store, Transaction};
+use simulated_disk::{Random, SimulatedDisk, after_crash};
+
+async fn put(store: &Embedded, key: &str, value: &str) -> Result<Revision, Error> {
+    let transaction = Transaction::new().put(key, value.to_owned(), Expect::Any);
+    store.commit(transaction).await
+}
+
+async fn keys(store: &Embedded) -> Vec<String> {
+    let page = store.range(Range::prefix("/")).await.expect("a range");
+    page.entries
+        .iter()
+        .map(|entry| entry.key.to_string())
+        .collect()
+}
+
+/// Writes until the disk is full; tells which keys were acknowledged.
+async fn fill(store: &Embedded, from: usize) -> Vec<String> {
+    let mut acknowledged = Vec::new();
+    for index in from.. {
+        let key = format!("/k/{index:06}");
+        match put(store, &key, &"v".repeat(3000)).await {
+            Ok(_) => acknowledged.push(key),
+            Err(Error::StorageFull { .. }) => break,
+            Err(error) => panic!("a full disk is not {error}"),
+        }
+    }
+    acknowledged
+}
+
+/// Row 6, again and again with room for any number of pages, so that every stage of a write meets it.
+#[tokio::test]
+async fn a_full_disk_fails_writes_cleanly_and_recovers_without_a_restart() {
+    let disk = SimulatedDisk::default();
+    let store = Embedded::open_on(disk.clone(), Options::default())
+        .await
+        .expect("a new store");
+    let mut expected = Vec::new();
+    let start = store.revision().await.expect("the revision");
+    for round in 0..40 {
+        disk.leave_room(Some(round));
+        expected.extend(fill(&store, round * 1000).await);
+        assert_eq!(keys(&store).await, expected, "reads go on, round {round}");
+        let again = put(&store, "/k/refused", "x").await;
+        if again.is_ok() {
+            // Small enough for the room that is left.
+            expected.push("/k/refused".to_owned());
+            let delete = Transaction::new().delete("/k/refused", Expect::Any);
+            disk.leave_room(None);
+            store.commit(delete).await.expect("a deletion");
+            expected.pop();
+        }
+        disk.leave_room(None);
+        let key = format!("/k/{:06}", round * 1000 + 999);
+        put(&store, &key, "room again")
+            .await
+            .expect("a write without a restart");
+        expected.push(key);
+    }
+    assert_eq!(keys(&store).await, expected);
+    let mut stream = store.changes("/k/0", start).await.expect("a stream");
+    for key in &expected {
+        match stream.next().await.expect("streams go on") {
+            ChangeEvent::Changes(set) => assert_eq!(&**set.changes[0].key(), key),
+            ChangeEvent::Progress(_) => panic!("nobody asked"),
+        }
+    }
+    drop(stream);
+    store.close().await;
+    let store = Embedded::open_on(disk, Options::default())
+        .await
+        .expect("the store");
+    assert_eq!(keys(&store).await, expected);
+}
+
+/// Row 7.
+#[tokio::test]
+async fn after_a_failed_sync_nothing_is_acknowledged_until_the_store_is_opened_again() {
+    let disk = SimulatedDisk::default();
+    let store = Embedded::open_on(disk.clone(), Options::default())
+        .await
+        .expect("a new store");
+    let before = put(&store, "/k/before", "1").await.expect("a write");
+    disk.fail_syncs(true);
+    let during = put(&store, "/k/during", "2").await;
+    assert!(matches!(during, Err(Error::Failed { .. })), "{during:?}");
+    disk.fail_syncs(false);
+    let after = put(&store, "/k/after", "3").await;
+    assert!(matches!(after, Err(Error::Failed { .. })), "{after:?}");
+    assert_eq!(store.revision().await.expect("the revision"), before);
+    store.close().await;
+    // The kernel may have dropped what it failed to write.
+    for seed in 1..50 {
+        let image = after_crash(&[], &disk.trace(), disk.position(), &mut Random::new(seed));
+        let disk = SimulatedDisk::with_content(image);
+        let store = Embedded::open_on(disk, Options::default())
+            .await
+            .expect("the store");
+        let keys = keys(&store).await;
+        assert!(
+            keys == ["/k/before"] || keys == ["/k/before", "/k/during"],
+            "{keys:?}"
+        );
+        put(&store, "/k/after", "3")
+            .await
+            .expect("writes work again");
+    }
+}
+
+fn store_file(directory: &Path) -> std::path::PathBuf {
+    directory.join("store.redb")
+}
+
+/// Flips one bit of `text` wherever it stands in the file: pages that were copied leave old ones behind.
+fn flip_a_bit_of(file: &Path, text: &str) {
+    let mut bytes = fs::read(file).expect("the file");
+    let windows = bytes.windows(text.len()).enumerate();
+    let places: Vec<_> = windows
+        .filter(|(_, w)| *w == text.as_bytes())
+        .map(|(p, _)| p)
+        .collect();
+    assert!(!places.is_empty(), "{text} stands in the file");
+    for place in places {
+        bytes[place + text.len() / 2] ^= 0x10;
+    }
+    fs::write(file, bytes).expect("the file");
+}
+
+/// Row 5.
+#[tokio::test]
+async fn a_flipped_bit_is_reported_with_its_key_and_harms_no_other() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    let store = Embedded::open(path, Options::default())
+        .await
+        .expect("a new store");
+    for index in 0..50 {
+        put(
+            &store,
+            &format!("/k/{index:02}"),
+            &format!("unmistakable-{index:02}"),
+        )
+        .await
+        .expect("a write");
+    }
+    let revision = store.revision().await.expect("the revision");
+    store.close().await;
+    flip_a_bit_of(&store_file(path), "unmistakable-23");
+
+    let report = embedded::check(path).expect("a check");
+    assert_eq!((report.entries, report.damaged.len()), (49, 1));
+    assert!(report.damaged[0].starts_with("/k/23"), "{report:?}");
+
+    let store = Embedded::open(path, Options::default())
+        .await
+        .expect("the store opens");
+    assert_eq!(store.revision().await.expect("the revision"), revision);
+    for index in 0..50 {
+        let key = format!("/k/{index:02}");
+        match store.get(&key).await {
+            Ok(Some(entry)) => assert_eq!(entry.value, format!("unmistakable-{index:02}")),
+            Err(Error::Damaged { key: named, .. }) => assert_eq!((named, index), (key, 23)),
+            other => panic!("{key}: {other:?}"),
+        }
+    }
+    let range = store.range(Range::prefix("/k/")).await;
+    assert!(
+        matches!(&range, Err(Error::Damaged { key, .. }) if key == "/k/23"),
+        "{range:?}"
+    );
+    let rest = store
+        .range(Range::prefix("/k/").after("/k/23"))
+        .await
+        .expect("the rest");
+    assert_eq!(rest.entries.len(), 26);
+    let backup = store.backup(&path.join("backup")).await;
+    assert!(
+        backup.is_err(),
+        "a backup never leaves out what it cannot read"
+    );
+    let delete = Transaction::new().delete("/k/23", Expect::Any);
+    store
+        .commit(delete)
+        .await
+        .expect("what is damaged can be deleted");
+    assert_eq!(keys(&store).await.len(), 49);
+}
+
+/// Any damage anywhere in the file: what is read afterwards is what was written, or an error.
+#[tokio::test]
+async fn damage_anywhere_in_the_file_never_changes_what_is_read() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = Embedded::open(directory.path(), Options::default())
+        .await
+        .expect("a new store");
+    for index in 0..200 {
+        put(
+            &store,
+            &format!("/k/{index:03}"),
+            &format!("value {index:03} ").repeat(20),
+        )
+        .await
+        .expect("a write");
+    }
+    store.close().await;
+    let good = fs::read(store_file(directory.path())).expect("the file");
+    let mut random = Random::new(3);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    for _ in 0..300 {
+        let mut bytes = good.clone();
+        let place = random.below(bytes.len());
+        let length = 1 + random.below(64);
+        for byte in bytes.iter_mut().skip(place).take(length) {
+            *byte ^= 1 << random.below(8);
+        }
+        let damaged = tempfile::tempdir().expect("a directory");
+        fs::write(store_file(damaged.path()), bytes).expect("the file");
+        let Ok(store) = Embedded::open(damaged.path(), Options::default()).await else {
+            continue;
+        };
+        for index in 0..200 {
+            match store.get(&format!("/k/{index:03}")).await {
+                Ok(Some(entry)) => assert_eq!(entry.value, format!("value {index:03} ").repeat(20)),
+                Ok(None) => panic!("damage at {place} made key {index} vanish"),
+                Err(_) => {}
+            }
+        }
+        if Instant::now() > deadline {
+            break;
+        }
+    }
+}

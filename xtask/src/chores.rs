@@ -1,0 +1,98 @@
+//! What each chore runs.
+
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+
+use crate::setup;
+use crate::steps::{cargo, root, step, target};
+
+/// The packages whose tests need more than Rust and Debian.
+const ELSEWHERE: [&str; 2] = ["--exclude", "rhumb-interop"];
+
+pub(crate) fn test(arguments: &[String]) -> Result<()> {
+    let environment = setup::for_tests()?;
+    let mut build = cargo();
+    build
+        .args(["test", "--workspace", "--no-run"])
+        .args(ELSEWHERE);
+    step("build", &mut build)?;
+    let mut tests = cargo();
+    tests
+        .args(["test", "--workspace", "--no-fail-fast"])
+        .args(ELSEWHERE)
+        .envs(environment)
+        .arg("--")
+        .args(arguments);
+    step("tests", &mut tests)
+}
+
+pub(crate) fn bench(arguments: &[String]) -> Result<()> {
+    let environment = setup::for_tests()?;
+    let mut bench = cargo();
+    bench
+        .args([
+            "run",
+            "--profile",
+            "bench",
+            "--package",
+            "rhumb-bench",
+            "--",
+        ])
+        .args(arguments)
+        .envs(environment);
+    step("bench", &mut bench)
+}
+
+pub(crate) fn torture(rounds: usize) -> Result<()> {
+    let mut torture = cargo();
+    torture
+        .args([
+            "test",
+            "--profile",
+            "bench",
+            "--package",
+            "rhumb-store",
+            "--test",
+            "torture",
+        ])
+        .args(["--", "--rounds", &rounds.to_string()]);
+    step("torture", &mut torture)
+}
+
+pub(crate) fn fuzz(cases: u32) -> Result<()> {
+    let mut fuzz = cargo();
+    fuzz.args(["test", "--profile", "bench", "--package", "rhumb-meta"])
+        .env("PROPTEST_CASES", cases.to_string());
+    step("fuzz", &mut fuzz)
+}
+
+pub(crate) fn interop() -> Result<()> {
+    ensure!(
+        setup::on_the_path("go").is_some(),
+        "the interop tests need Go 1.26 or later: install it and put `go` on the PATH"
+    );
+    let mut peers = cargo();
+    peers.args(["test", "--package", "rhumb-interop", "--no-fail-fast"]);
+    step("beside upstream's libraries", &mut peers)?;
+    let etcd = target().join("tools/etcd-from-source");
+    let mut build = Command::new("go");
+    build
+        .current_dir(root().join("interop/etcd"))
+        .args(["build", "-o"])
+        .arg(&etcd)
+        .arg("go.etcd.io/etcd/server/v3");
+    step("build etcd from its module", &mut build)?;
+    let mut store = cargo();
+    store
+        .args([
+            "test",
+            "--package",
+            "rhumb-store",
+            "--test",
+            "etcd_conformance",
+        ])
+        .args(["--test", "etcd_faults"])
+        .env("RHUMB_TEST_ETCD", &etcd);
+    step("the store on that etcd", &mut store)
+}

@@ -1,0 +1,61 @@
+//! Chores of the project: `cargo xtask --help`.
+
+mod chores;
+mod setup;
+mod steps;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Chores of the project.
+#[derive(Parser)]
+enum Chore {
+    /// Run all tests that need only Rust and Debian's packages. Sets itself up.
+    Test {
+        /// Passed on to the test programs, such as the name of a test.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Check what the compiler does not: who may use whom, sizes of files, leftovers.
+    Tidy,
+    /// Measure: `cargo xtask bench store --help`.
+    Bench {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Kill a writing process again and again, and look at what is left.
+    Torture {
+        #[arg(long, default_value_t = 1000)]
+        rounds: usize,
+    },
+    /// Run the property tests of the parsers with many more cases.
+    Fuzz {
+        #[arg(long, default_value_t = 200_000)]
+        cases: u32,
+    },
+    /// Compare with the real thing. Needs Go 1.26 or later and its module proxy.
+    Interop,
+}
+
+fn main() -> ExitCode {
+    match carry_out(Chore::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn carry_out(chore: Chore) -> anyhow::Result<()> {
+    match chore {
+        Chore::Test { arguments } => chores::test(&arguments),
+        Chore::Tidy => tidy::run(),
+        Chore::Bench { arguments } => chores::bench(&arguments),
+        Chore::Torture { rounds } => chores::torture(rounds),
+        Chore::Fuzz { cases } => chores::fuzz(cases),
+        Chore::Interop => chores::interop(),
+    }
+}
