@@ -1,6 +1,7 @@
 //! Loads against rhumb and its peers, measured in one run so that the ratios mean something.
 
 mod machine;
+mod open;
 mod store;
 
 use std::process::ExitCode;
@@ -12,12 +13,15 @@ use clap::Parser;
 enum Bench {
     /// Writers on the embedded store and on an etcd server, both with fsync.
     Store(store::Arguments),
+    /// Time and memory to open an embedded store of many keys.
+    Open(open::Arguments),
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let result = match Bench::parse() {
         Bench::Store(arguments) => store::run(arguments).await,
+        Bench::Open(arguments) => open::run(arguments).await,
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

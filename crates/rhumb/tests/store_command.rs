@@ -84,7 +84,6 @@ async fn what_cannot_be_done_is_said_in_one_line() {
     ];
     for (output, words) in cases {
         let message = stderr(&output);
-        println!("{message}");
         assert!(!output.status.success(), "{message}");
         assert!(
             message.contains(words) && message.lines().count() == 1,
@@ -92,4 +91,21 @@ async fn what_cannot_be_done_is_said_in_one_line() {
         );
     }
     assert_eq!(std::fs::read(&file).expect("the file"), b"mine");
+}
+
+#[tokio::test]
+async fn the_directory_of_a_running_server_is_left_alone() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = Embedded::open(directory.path(), Options::default()).await;
+    let store = store.expect("a new store");
+    let refused = rhumb(&["store", "check"], directory.path());
+    let message = stderr(&refused);
+    let process = format!("in use by process {}", std::process::id());
+    assert!(message.contains(&process), "{message}");
+    store.close().await;
+    assert!(
+        rhumb(&["store", "check"], directory.path())
+            .status
+            .success()
+    );
 }

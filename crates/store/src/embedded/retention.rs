@@ -21,7 +21,7 @@ impl Default for Retention {
     }
 }
 
-/// Remembers when revisions were reached, roughly.
+/// Remembers when revisions were reached, roughly. What was there when the store was opened counts as new.
 #[derive(Debug)]
 pub(super) struct Ages {
     retention: Retention,

@@ -1,0 +1,104 @@
+//! What a start costs: time and memory to open an embedded store of many keys.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use rhumb_store::embedded::{Embedded, Options};
+use rhumb_store::{Expect, Range, Store, Transaction};
+
+use crate::machine;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[arg(long, default_value_t = 500_000)]
+    keys: usize,
+    #[arg(long, default_value_t = 1024)]
+    value_bytes: usize,
+    /// Only measure a store that is there.
+    #[arg(long, hide = true)]
+    measure: Option<PathBuf>,
+}
+
+const KEYS_A_TRANSACTION: usize = 100;
+
+pub(crate) async fn run(arguments: Arguments) -> Result<()> {
+    if let Some(directory) = &arguments.measure {
+        return measure(directory).await;
+    }
+    ensure!(arguments.keys > 0, "--keys must be at least 1");
+    let directory = tempfile::tempdir().context("no room for the benchmark's data")?;
+    eprintln!("writing {} keys ...", arguments.keys);
+    fill(directory.path(), &arguments).await?;
+    // In a process of its own, which has no memory left over from writing.
+    let status = Command::new(std::env::current_exe()?)
+        .args(["open", "--measure"])
+        .arg(directory.path())
+        .status()?;
+    ensure!(status.success(), "the measuring process failed");
+    Ok(())
+}
+
+async fn measure(directory: &Path) -> Result<()> {
+    let before = heap_kib()?;
+    let begun = Instant::now();
+    let store = Embedded::open(directory, small()).await?;
+    let opened = begun.elapsed();
+    let kib = heap_kib()?.saturating_sub(before);
+    let begun = Instant::now();
+    let page = store.range(Range::prefix("/")).await?;
+    let read = begun.elapsed();
+    let keys = page.entries.len() as u64;
+    ensure!(keys > 0, "the store is empty");
+    println!("{}", machine::describe());
+    println!(
+        "{keys} keys, file of {} MiB",
+        store.stats().file_bytes >> 20
+    );
+    println!("open: {:.2} s", opened.as_secs_f64());
+    println!("memory: {} B a key", kib * 1024 / keys);
+    println!("read all: {:.2} s", read.as_secs_f64());
+    store.close().await;
+    Ok(())
+}
+
+/// Hardly any caches, so that what is measured is what every key needs.
+fn small() -> Options {
+    Options {
+        page_cache_bytes: 1 << 20,
+        recent_changes_bytes: 1 << 10,
+        ..Options::default()
+    }
+}
+
+async fn fill(directory: &Path, arguments: &Arguments) -> Result<()> {
+    let store = Embedded::open(directory, small()).await?;
+    let value = Bytes::from(vec![b'v'; arguments.value_bytes]);
+    for first in (0..arguments.keys).step_by(KEYS_A_TRANSACTION) {
+        let last = arguments.keys.min(first + KEYS_A_TRANSACTION);
+        let transaction = (first..last).fold(Transaction::new(), |transaction, index| {
+            let key = format!(
+                "/registry/pods/namespace-{}/pod-0123456789-{index:07}",
+                index % 50
+            );
+            transaction.put(key, value.clone(), Expect::Absent)
+        });
+        store.commit(transaction).await?;
+    }
+    store.close().await;
+    Ok(())
+}
+
+/// Memory of this process that no file backs.
+fn heap_kib() -> Result<u64> {
+    let status =
+        fs::read_to_string("/proc/self/status").context("the memory is read from /proc")?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:"));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    Ok(number.context("no RssAnon in /proc/self/status")?.parse()?)
+}
