@@ -82,6 +82,56 @@ async fn a_full_disk_fails_writes_cleanly_and_recovers_without_a_restart() {
     assert_eq!(keys(&store).await, expected);
 }
 
+/// A disk on which not even the database can be opened again is tried about once a second, also when there
+/// is history to remove, and then everything goes on.
+#[tokio::test]
+async fn a_disk_that_stays_full_does_not_keep_the_store_busy() {
+    const SYNCS_A_COMMIT: usize = 2;
+    let disk = SimulatedDisk::default();
+    let store = Embedded::open_on(disk.clone(), Options::default())
+        .await
+        .expect("a new store");
+    for index in 0..200 {
+        put(&store, &format!("/k/{}", index % 10), &"v".repeat(3000))
+            .await
+            .expect("a write");
+    }
+    let revision = store.revision().await.expect("the revision");
+    disk.be_full_after_syncs(Some(SYNCS_A_COMMIT));
+    store
+        .compact(revision)
+        .await
+        .expect("the last write that finds room");
+    let before = disk.opened();
+    let until = Instant::now() + Duration::from_millis(700);
+    while Instant::now() < until {
+        // The first may have reached the disk, for all that can be known: it cannot be read any more.
+        let refused = put(&store, "/k/refused", "x").await;
+        assert!(
+            matches!(
+                &refused,
+                Err(Error::StorageFull { .. } | Error::OutcomeUnknown { .. })
+            ),
+            "{refused:?}"
+        );
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let tries = disk.opened() - before;
+    assert!(tries <= 8, "{tries} tries in less than a second");
+    disk.be_full_after_syncs(None);
+    put(&store, "/k/after", "x").await.expect("room again");
+    let mut stream = store.changes("/", revision).await.expect("a stream");
+    let mut expected: Vec<String> = (0..10).map(|index| format!("/k/{index}")).collect();
+    while expected.last().is_none_or(|last| last != "/k/after") {
+        match stream.next().await.expect("a change") {
+            ChangeEvent::Changes(set) => expected.push(set.changes[0].key().to_string()),
+            ChangeEvent::Progress(_) => panic!("nobody asked"),
+        }
+    }
+    expected.sort();
+    assert_eq!(keys(&store).await, expected);
+}
+
 /// Row 7.
 #[tokio::test]
 async fn after_a_failed_sync_nothing_is_acknowledged_until_the_store_is_opened_again() {

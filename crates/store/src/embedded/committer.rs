@@ -64,6 +64,8 @@ pub(super) struct Committer {
     started: Instant,
     /// A write of which nobody knows whether it became durable before the disk was too full to look.
     limbo: Option<Written>,
+    /// Whether the last write failed.
+    troubled: bool,
 }
 
 type Batch = Vec<(
@@ -100,6 +102,7 @@ impl Committer {
             ages,
             started: Instant::now(),
             limbo: None,
+            troubled: false,
         }
     }
 
@@ -116,8 +119,10 @@ impl Committer {
         self.feed.wake();
     }
 
+    /// How long to wait for a request before the database is tended: not at all while there is garbage,
+    /// unless the disk does not take writes anyway.
     fn patience(&self) -> Duration {
-        if self.read_index(|index| index.has_garbage(1)) && self.engine.check_writable().is_ok() {
+        if !self.troubled && self.read_index(|index| index.has_garbage(1)) {
             Duration::ZERO
         } else {
             IDLE_INTERVAL
@@ -170,8 +175,18 @@ impl Committer {
         }
     }
 
-    /// Runs a write, makes it durable and then visible. Takes care of what a failing disk needs.
+    /// Runs a write, makes it durable and then visible.
     fn write_durably(
+        &mut self,
+        write: impl FnOnce(&mut Self, &Database) -> Result<(Option<WriteTransaction>, Written)>,
+    ) -> Result<Vec<Result<Revision>>> {
+        let result = self.try_to_write(write);
+        self.troubled = result.is_err();
+        result
+    }
+
+    /// Takes care of what a failing disk needs.
+    fn try_to_write(
         &mut self,
         write: impl FnOnce(&mut Self, &Database) -> Result<(Option<WriteTransaction>, Written)>,
     ) -> Result<Vec<Result<Revision>>> {

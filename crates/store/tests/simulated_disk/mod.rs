@@ -29,6 +29,9 @@ struct State {
     allocated: Vec<bool>,
     pages_max: Option<usize>,
     failing_syncs: bool,
+    /// After this many syncs no write finds room, not even where there was one.
+    syncs_until_full: Option<usize>,
+    opened: usize,
 }
 
 /// A handle; clones are the same disk.
@@ -65,6 +68,16 @@ impl SimulatedDisk {
         state.pages_max = pages.map(|pages| used + pages);
     }
 
+    /// Lets this many syncs pass, and then refuses every write for lack of room.
+    pub(crate) fn be_full_after_syncs(&self, syncs: Option<usize>) {
+        self.state().syncs_until_full = syncs;
+    }
+
+    /// How often it has been opened.
+    pub(crate) fn opened(&self) -> usize {
+        self.state().opened
+    }
+
     pub(crate) fn fail_syncs(&self, failing: bool) {
         self.state().failing_syncs = failing;
     }
@@ -72,6 +85,7 @@ impl SimulatedDisk {
 
 impl Disk for SimulatedDisk {
     fn open(&self, builder: &mut redb::Builder) -> Result<Database, DatabaseError> {
+        self.state().opened += 1;
         builder.create_with_backend(self.clone())
     }
 
@@ -82,6 +96,9 @@ impl Disk for SimulatedDisk {
 
 impl State {
     fn allocate(&mut self, offset: usize, len: usize) -> io::Result<()> {
+        if self.syncs_until_full == Some(0) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         let (first, last) = (offset / PAGE_BYTES, (offset + len).div_ceil(PAGE_BYTES));
         if self.allocated.len() < last {
             self.allocated.resize(last, false);
@@ -126,6 +143,9 @@ impl StorageBackend for SimulatedDisk {
         if state.failing_syncs {
             // EIO, as a kernel reports it.
             return Err(io::Error::from_raw_os_error(5));
+        }
+        if let Some(syncs) = &mut state.syncs_until_full {
+            *syncs = syncs.saturating_sub(1);
         }
         state.trace.push(Operation::Sync);
         Ok(())
