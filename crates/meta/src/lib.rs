@@ -3,6 +3,16 @@
 //! Nothing here does I/O, waits, or knows a kind of objects. Where clients can see a text (an error message,
 //! a selector printed back), it is upstream's text.
 
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable
+    )
+)]
+
 pub mod clock;
 pub mod field;
 pub mod fields;

@@ -1,5 +1,15 @@
 //! The command line of rhumb.
 
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable
+    )
+)]
+
 mod store;
 
 use std::process::ExitCode;

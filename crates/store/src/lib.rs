@@ -11,6 +11,16 @@
 //! - A stream of changes has no gap, no repeat and no reordering; a transaction's changes come together.
 //! - What has been compacted is refused as [`Error::Compacted`], never silently left out.
 
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable
+    )
+)]
+
 mod changes;
 mod error;
 mod limits;

@@ -33,7 +33,9 @@ fn compare(actual: &Uses, allowed: &Uses) -> Vec<String> {
             ));
         }
     }
-    for name in allowed.keys().filter(|name| !actual.contains_key(*name)) {
+    let named = allowed.keys().chain(allowed.values().flatten());
+    let unknown = named.filter(|name| *name != "anything" && !actual.contains_key(*name));
+    for name in unknown.collect::<BTreeSet<_>>() {
         findings.push(format!("ARCHITECTURE.md: there is no crate {name}"));
     }
     findings
@@ -62,46 +64,60 @@ fn allowed(map: &str) -> Uses {
         .collect()
 }
 
-/// What the manifests say, from `cargo tree`, without tests' own dependencies.
+/// What the manifests say, for all systems and features, without what only tests use.
 fn actual() -> Result<Uses> {
     let output = cargo()
         .args([
-            "tree",
-            "--workspace",
-            "--edges",
-            "normal,build",
-            "--depth",
+            "metadata",
+            "--no-deps",
+            "--offline",
+            "--format-version",
             "1",
         ])
-        .args(["--prefix", "depth", "--format", " {p}", "--offline"])
         .output()
-        .context("cannot run cargo tree")?;
-    let text = String::from_utf8(output.stdout)?;
+        .context("cannot run cargo metadata")?;
     ensure!(
         output.status.success(),
-        "cargo tree: {}",
+        "cargo metadata: {}",
         String::from_utf8_lossy(&output.stderr)
     );
-    Ok(parse_tree(&text))
+    let metadata: Metadata = serde_json::from_slice(&output.stdout)?;
+    Ok(metadata.uses())
 }
 
-fn parse_tree(text: &str) -> Uses {
-    let mut uses = Uses::new();
-    let mut current = String::new();
-    for line in text.lines() {
-        // A crate of ours is shown with the folder it lies in.
-        let Some((depth, name)) = line.split_once(' ').filter(|_| line.contains("(/")) else {
-            continue;
+/// The part of `cargo metadata` that matters here.
+#[derive(serde::Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(serde::Deserialize)]
+struct Package {
+    name: String,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(serde::Deserialize)]
+struct Dependency {
+    name: String,
+    /// `dev`, `build`, or nothing for an ordinary one.
+    kind: Option<String>,
+}
+
+impl Metadata {
+    fn uses(self) -> Uses {
+        let ours: BTreeSet<String> = self.packages.iter().map(|p| p.name.clone()).collect();
+        let uses = |package: Package| {
+            let used = package.dependencies.into_iter();
+            let used = used.filter(|used| used.kind.as_deref() != Some("dev"));
+            let used = used.filter(|used| ours.contains(&used.name));
+            (
+                short(&package.name),
+                used.map(|used| short(&used.name)).collect(),
+            )
         };
-        let name = short(name.split(' ').next().unwrap_or(name));
-        if depth == "0" {
-            current.clone_from(&name);
-            uses.entry(name).or_default();
-        } else {
-            uses.entry(current.clone()).or_default().insert(name);
-        }
+        self.packages.into_iter().map(uses).collect()
     }
-    uses
 }
 
 fn short(package: &str) -> String {
@@ -115,33 +131,46 @@ mod tests {
     const MAP: &str = "text\n| crate | holds | may use |\n|---|---|---|\n\
         | `meta` | names | nothing of ours |\n| `store` | a trait | `meta` |\n| `xtask` | chores | anything |\n\nmore";
 
-    fn tree(lines: &[&str]) -> Uses {
-        parse_tree(&lines.join("\n"))
+    fn uses(packages: serde_json::Value) -> Uses {
+        let metadata = serde_json::json!({ "packages": packages });
+        serde_json::from_value::<Metadata>(metadata).unwrap().uses()
+    }
+
+    fn package(name: &str, dependencies: &[(&str, Option<&str>)]) -> serde_json::Value {
+        let dependency = |&(name, kind): &(&str, Option<&str>)| serde_json::json!({ "name": name, "kind": kind });
+        let dependencies: Vec<_> = dependencies.iter().map(dependency).collect();
+        serde_json::json!({ "name": name, "dependencies": dependencies })
     }
 
     #[test]
     fn what_the_table_allows_is_in_order() {
-        let actual = tree(&[
-            "0 rhumb-meta v0.1.0 (/p/crates/meta)",
-            "1 serde v1.0.0",
-            "0 rhumb-store v0.1.0 (/p/crates/store)",
-            "1 rhumb-meta v0.1.0 (/p/crates/meta)",
-            "0 xtask v0.1.0 (/p/xtask)",
-            "1 rhumb-store v0.1.0 (/p/crates/store)",
-        ]);
+        let actual = uses(serde_json::json!([
+            package(
+                "rhumb-meta",
+                &[("serde", None), ("rhumb-store", Some("dev"))]
+            ),
+            package("rhumb-store", &[("rhumb-meta", None)]),
+            package("xtask", &[("rhumb-store", None)]),
+        ]));
         assert_eq!(compare(&actual, &allowed(MAP)), Vec::<String>::new());
     }
 
     #[test]
     fn a_dependency_against_the_direction_is_found() {
-        let actual = tree(&[
-            "0 rhumb-meta v0.1.0 (/p/crates/meta)",
-            "1 rhumb-store v0.1.0 (/p/crates/store)",
-            "0 rhumb-store v0.1.0 (/p/crates/store)",
-            "0 rhumb-new v0.1.0 (/p/crates/new)",
-        ]);
+        let actual = uses(serde_json::json!([
+            package("rhumb-meta", &[("rhumb-store", Some("build"))]),
+            package("rhumb-store", &[]),
+            package("rhumb-new", &[]),
+        ]));
         let findings = compare(&actual, &allowed(MAP));
         assert_eq!(findings.len(), 3, "{findings:?}");
         assert!(findings[0].contains("meta uses store"));
+    }
+
+    #[test]
+    fn a_crate_that_does_not_exist_cannot_be_allowed() {
+        let actual = uses(serde_json::json!([package("rhumb-store", &[])]));
+        let map = "| crate | holds | may use |\n|---|---|---|\n| `store` | a trait | `ghost` |";
+        assert_eq!(compare(&actual, &allowed(map)).len(), 1);
     }
 }

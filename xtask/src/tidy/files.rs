@@ -20,8 +20,19 @@ const LEFTOVERS: [&str; 6] = [
     concat!("#[ign", "ore"),
 ];
 
-/// Not in code that runs in the server: bad input must end in an error, not in a crash.
-const CRASHES: [&str; 3] = [".unwrap()", ".expect(\"", concat!("pan", "ic!(")];
+/// At the top of every crate that runs in the server: bad input must end in an error, not in a crash.
+const NO_CRASHES: &str = "#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable
+    )
+)]";
+
+/// Crates that only tests use, where a crash is a finding.
+const TEST_CRATES: [&str; 1] = ["store-conformance"];
 
 pub(super) fn check(files: &[PathBuf]) -> Result<Vec<String>> {
     let mut findings = Vec::new();
@@ -47,26 +58,26 @@ fn check_source(file: &Path, text: &str) -> Vec<String> {
             "{name}: {lines} lines, at most {LINES_MAX}: split it"
         ));
     }
-    let mut in_tests = !runs_in_the_server(file);
     for (index, line) in text.lines().enumerate() {
-        // Tests stand at the end of a file.
-        in_tests |= line.trim() == "#[cfg(test)]";
-        let crashes = CRASHES.iter().filter(|_| !in_tests);
-        for word in LEFTOVERS
-            .iter()
-            .chain(crashes)
-            .filter(|word| line.contains(**word))
-        {
+        for word in LEFTOVERS.iter().filter(|word| line.contains(**word)) {
             findings.push(format!("{name}:{}: {word}", index + 1));
         }
+    }
+    if is_root_of_a_server_crate(file) && !text.contains(NO_CRASHES) {
+        findings.push(format!(
+            "{name}: the lints against crashes are missing: {NO_CRASHES}"
+        ));
     }
     findings
 }
 
 /// Libraries and the binary; not tests, nor what only tests and chores use.
-fn runs_in_the_server(file: &Path) -> bool {
-    let inside = |folder: &str| file.components().any(|part| part.as_os_str() == folder);
-    file.starts_with("crates") && inside("src") && !inside("store-conformance") && !inside("tests")
+fn is_root_of_a_server_crate(file: &Path) -> bool {
+    let parts: Vec<_> = file.iter().filter_map(|part| part.to_str()).collect();
+    match parts[..] {
+        ["crates", name, "src", "lib.rs" | "main.rs"] => !TEST_CRATES.contains(&name),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -78,22 +89,23 @@ mod tests {
     }
 
     #[test]
-    fn leftovers_and_crashes_are_found() {
-        let library = "crates/store/src/lib.rs";
-        assert_eq!(check_text(library, "let x = y.unwrap();\n"), 1);
-        assert_eq!(check_text(library, concat!("tod", "o!()\n")), 1);
-        assert_eq!(check_text(library, "fn f() {}\n"), 0);
-        assert_eq!(check_text(library, &"\n".repeat(501)), 1);
+    fn leftovers_and_long_files_are_found() {
+        let file = "crates/store/src/error.rs";
+        assert_eq!(check_text(file, concat!("tod", "o!()\n")), 1);
+        assert_eq!(check_text(file, "fn f() {}\n"), 0);
+        assert_eq!(check_text(file, &"\n".repeat(LINES_MAX + 1)), 1);
     }
 
     #[test]
-    fn tests_may_crash() {
-        let text = "#[cfg(test)]\nmod tests { fn f() { y.unwrap() } }\n";
-        assert_eq!(check_text("crates/store/src/lib.rs", text), 0);
-        assert_eq!(check_text("crates/store/tests/a.rs", "y.unwrap()\n"), 0);
+    fn a_server_crate_without_the_lints_against_crashes_is_found() {
+        for file in ["crates/store/src/lib.rs", "crates/rhumb/src/main.rs"] {
+            assert_eq!(check_text(file, "mod a;\n"), 1);
+            assert_eq!(check_text(file, &format!("{NO_CRASHES}\nmod a;\n")), 0);
+        }
         assert_eq!(
-            check_text("crates/store-conformance/src/a.rs", "y.unwrap()\n"),
+            check_text("crates/store-conformance/src/lib.rs", "mod a;\n"),
             0
         );
+        assert_eq!(check_text("xtask/src/main.rs", "mod a;\n"), 0);
     }
 }
