@@ -1,16 +1,17 @@
 //! The stream of changes: what happened, in order.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use rhumb_meta::Revision;
 
+use crate::types::Hidden;
 use crate::{Key, Result};
 
 /// What happened to one key.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Change {
     Put {
         key: Key,
@@ -27,6 +28,24 @@ impl Change {
     pub fn key(&self) -> &Key {
         match self {
             Change::Put { key, .. } | Change::Delete { key } => key,
+        }
+    }
+}
+
+impl fmt::Debug for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Change::Put {
+                key,
+                value,
+                created,
+            } => f
+                .debug_struct("Put")
+                .field("key", key)
+                .field("value", &Hidden(value))
+                .field("created", created)
+                .finish(),
+            Change::Delete { key } => f.debug_struct("Delete").field("key", key).finish(),
         }
     }
 }

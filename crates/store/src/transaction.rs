@@ -1,11 +1,12 @@
 //! What to change, and what must hold for it.
 
 use std::collections::HashSet;
+use std::fmt;
 
 use bytes::Bytes;
 use rhumb_meta::Revision;
 
-use crate::types::check_key;
+use crate::types::{Hidden, check_key};
 use crate::{Error, Key, OPERATIONS_MAX, Result, VALUE_BYTES_MAX};
 
 /// What must be at a key for the transaction to go through.
@@ -31,7 +32,7 @@ impl Expect {
 }
 
 /// One step of a transaction.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Operation {
     Put {
         key: Key,
@@ -67,6 +68,22 @@ impl Operation {
             _ => 0,
         };
         self.key().len() + value
+    }
+}
+
+impl fmt::Debug for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, value) = match self {
+            Operation::Put { value, .. } => ("Put", Some(Hidden(value))),
+            Operation::Delete { .. } => ("Delete", None),
+            Operation::Check { .. } => ("Check", None),
+        };
+        let mut shown = f.debug_struct(name);
+        shown.field("key", self.key());
+        if let Some(value) = value {
+            shown.field("value", &value);
+        }
+        shown.field("expect", &self.expect()).finish()
     }
 }
 

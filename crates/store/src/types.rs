@@ -1,5 +1,6 @@
 //! Entries, and how a range of them is asked for.
 
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::{Error, KEY_BYTES_MAX, Result};
 pub type Key = Arc<str>;
 
 /// A value at a key, and when it came to be.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Entry {
     pub key: Key,
     pub value: Bytes,
@@ -20,6 +21,26 @@ pub struct Entry {
     pub created: Revision,
     /// When the value was last written.
     pub modified: Revision,
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry")
+            .field("key", &self.key)
+            .field("value", &Hidden(&self.value))
+            .field("created", &self.created)
+            .field("modified", &self.modified)
+            .finish()
+    }
+}
+
+/// Shows how long a value is, and nothing else: values hold secrets, and what can be shown ends up in logs.
+pub(crate) struct Hidden<'a>(pub(crate) &'a Bytes);
+
+impl fmt::Debug for Hidden<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "<{} bytes>", self.0.len())
+    }
 }
 
 /// Which entries to read: all below `prefix`, unless narrowed.
@@ -99,9 +120,18 @@ pub(crate) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
 }
 
 pub(crate) fn check_key(key: &str) -> Result<()> {
-    let reason = if key.is_empty() {
-        "it is empty"
-    } else if key.len() > KEY_BYTES_MAX {
+    if key.is_empty() {
+        return Err(Error::InvalidKey {
+            key: String::new(),
+            reason: "it is empty",
+        });
+    }
+    check_prefix(key)
+}
+
+/// A prefix is the beginning of a key, or empty for all of them.
+pub(crate) fn check_prefix(key: &str) -> Result<()> {
+    let reason = if key.len() > KEY_BYTES_MAX {
         "it is too long"
     } else if key.contains('\0') {
         "it contains a zero byte"
@@ -135,10 +165,33 @@ mod tests {
     }
 
     #[test]
+    fn values_are_never_shown() {
+        let entry = Entry {
+            key: "/registry/secrets/a/b".into(),
+            value: "hunter2".into(),
+            created: Revision::new(1),
+            modified: Revision::new(2),
+        };
+        let change = crate::Change::Put {
+            key: entry.key.clone(),
+            value: entry.value.clone(),
+            created: entry.created,
+        };
+        let put = crate::Transaction::new().put("/k", "hunter2", crate::Expect::Any);
+        let error = Error::conflict(entry.key.clone(), Some(entry.clone()));
+        let shown = format!("{entry:?} {change:?} {put:?} {error:?} {error}");
+        assert!(
+            !shown.contains("hunter2") && shown.contains("<7 bytes>"),
+            "{shown}"
+        );
+    }
+
+    #[test]
     fn keys_that_no_backend_can_hold_are_refused() {
         for bad in ["", "a\0b", &"x".repeat(KEY_BYTES_MAX + 1)] {
             assert!(check_key(bad).is_err(), "{bad:?}");
         }
+        assert!(check_prefix("").is_ok() && check_prefix("a\0").is_err());
         assert!(check_key(&"x".repeat(KEY_BYTES_MAX)).is_ok());
     }
 }

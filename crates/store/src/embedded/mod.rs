@@ -31,7 +31,7 @@ pub use directory::FileError;
 pub use engine::Disk;
 pub use retention::Retention;
 
-use crate::types::check_key;
+use crate::types::{check_key, check_prefix};
 use crate::{ChangeStream, Entry, Error, Page, Range, Result, Store, Transaction};
 use committer::{Committer, Request, SharedIndex};
 use contents::Contents;
@@ -192,6 +192,7 @@ impl Store for Embedded {
     }
 
     async fn range(&self, range: Range<'_>) -> Result<Page> {
+        check_prefix(range.prefix)?;
         let (prefix, after) = (range.prefix.to_owned(), range.after.map(str::to_owned));
         let (limit, at) = (range.limit, range.at);
         let index = Arc::clone(&self.index);
@@ -227,6 +228,7 @@ impl Store for Embedded {
     }
 
     async fn changes(&self, prefix: &str, after: Revision) -> Result<Box<dyn ChangeStream>> {
+        check_prefix(prefix)?;
         let oldest = self
             .index
             .read()
