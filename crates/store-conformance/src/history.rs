@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use rhumb_store::{Error, Range, Revision, Store};
+use rhumb_store::{ChangeEvent, Error, Range, Revision, Store};
 
 use crate::Harness;
-use crate::support::{all, delete, get, next_set, put, sketches};
+use crate::support::{PATIENCE, all, delete, get, next_set, put, sketches};
 
 fn is_compacted<T>(result: &Result<T, Error>) -> bool {
     matches!(result, Err(Error::Compacted { .. }))
@@ -39,8 +39,13 @@ pub async fn what_is_compacted_is_refused(harness: &mut impl Harness) {
     let second = put(&*store, "/a/x", "2").await;
     let third = put(&*store, "/a/x", "3").await;
     compact(&*store, second).await;
-    let range = store.range(Range::prefix("/a/").at(first)).await;
-    assert!(is_compacted(&range), "{range:?}");
+    match store.range(Range::prefix("/a/").at(first)).await {
+        Err(Error::Compacted { requested, oldest }) => {
+            assert_eq!(requested, first);
+            assert!(oldest > first && oldest <= second, "{oldest}");
+        }
+        other => panic!("what is compacted was read: {other:?}"),
+    }
     let stream = store.changes("/a/", first).await;
     assert!(is_compacted(&stream), "{stream:?}");
     let stream = store.changes("/a/", Revision::ZERO).await;
@@ -100,29 +105,33 @@ pub async fn the_future_cannot_be_compacted(harness: &mut impl Harness) {
         .expect("nothing was compacted");
 }
 
-/// Row 10: a complete stream or a refusal, never a gap.
+/// A stream that has told everything loses nothing by a compaction.
+pub async fn a_stream_that_keeps_up_survives_compaction(harness: &mut impl Harness) {
+    let store = harness.store();
+    let start = put(&*store, "/a/x", "0").await;
+    let mut stream = store.changes("/a/", start).await.expect("a stream");
+    for _ in 0..5 {
+        put(&*store, "/a/x", "1").await;
+        let last = delete(&*store, "/a/x").await;
+        assert_eq!(sketches(&mut *stream, 2).await[1], "-/a/x");
+        compact(&*store, last).await;
+    }
+}
+
+/// Row 10: a complete stream or a refusal, never a gap, not even where the gap is a deletion.
 pub async fn a_running_stream_survives_compaction_or_says_so(harness: &mut impl Harness) {
+    const CHANGES: usize = 300;
     let store = harness.store();
     let start = store.revision().await.expect("the revision");
     let mut stream = store.changes("/a/", start).await.expect("a stream");
-    let writer = {
-        let store = Arc::clone(&store);
-        tokio::spawn(async move {
-            let mut revisions = Vec::new();
-            for index in 0..300 {
-                revisions.push(put(&*store, "/a/x", &index.to_string()).await);
-                if index % 50 == 49 {
-                    let back = revisions[index - 20];
-                    store.compact(back).await.expect("a compaction");
-                }
-            }
-            revisions
-        })
-    };
+    let writer = tokio::spawn(write_and_compact(Arc::clone(&store), CHANGES));
     let mut seen = Vec::new();
-    while seen.len() < 300 {
-        match stream.next().await {
-            Ok(rhumb_store::ChangeEvent::Changes(set)) => seen.push(set.revision),
+    while seen.len() < CHANGES {
+        match tokio::time::timeout(PATIENCE, stream.next())
+            .await
+            .expect("an event in time")
+        {
+            Ok(ChangeEvent::Changes(set)) => seen.push(set.revision),
             Ok(event) => panic!("{event:?}"),
             Err(Error::Compacted { .. }) => break,
             Err(error) => panic!("{error}"),
@@ -130,7 +139,27 @@ pub async fn a_running_stream_survives_compaction_or_says_so(harness: &mut impl 
     }
     let written = writer.await.expect("the writer");
     assert_eq!(seen, written[..seen.len()]);
-    let mut now = store.changes("/a/", written[299]).await.expect("a stream");
+    let mut now = store
+        .changes("/a/", written[CHANGES - 1])
+        .await
+        .expect("a stream");
     put(&*store, "/a/end", "").await;
     assert_eq!(sketches(&mut *now, 1).await, ["+/a/end="]);
+}
+
+/// Puts and deletes one key in turn, and compacts to where a slow reader may still be.
+async fn write_and_compact(store: Arc<dyn Store>, changes: usize) -> Vec<Revision> {
+    let mut revisions = Vec::with_capacity(changes);
+    for index in 0..changes {
+        let revision = if index % 2 == 0 {
+            put(&*store, "/a/x", &index.to_string()).await
+        } else {
+            delete(&*store, "/a/x").await
+        };
+        revisions.push(revision);
+        if index % 50 == 49 {
+            compact(&*store, revisions[index - 20]).await;
+        }
+    }
+    revisions
 }

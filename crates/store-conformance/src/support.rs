@@ -8,7 +8,7 @@ use rhumb_store::{
 };
 
 /// Long enough for a busy machine; a case that reaches it has failed.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) async fn put(store: &dyn Store, key: &str, value: &str) -> Revision {
     let transaction = Transaction::new().put(key, value.to_owned(), Expect::Any);

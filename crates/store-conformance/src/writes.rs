@@ -38,6 +38,8 @@ pub async fn an_update_needs_the_revision_it_was_made_from(harness: &mut impl Ha
     conflict(store.commit(update(second.next())).await);
     let elsewhere = Transaction::new().put("/a/none", "2", Expect::At(second));
     assert_eq!(conflict(store.commit(elsewhere).await).found, None);
+    let before_everything = Transaction::new().put("/a/none", "2", Expect::At(Revision::ZERO));
+    assert_eq!(conflict(store.commit(before_everything).await).found, None);
     assert_eq!(all(&*store, "/a/").await, [("/a/x".into(), "2".into())]);
 }
 
@@ -284,4 +286,34 @@ pub async fn a_value_too_large_is_refused_and_harms_nothing(harness: &mut impl H
     assert_eq!(get(&*store, "/a/x").await, None);
     put(&*store, "/a/x", "small").await;
     assert_eq!(value_of(&*store, "/a/x").await.as_deref(), Some("small"));
+}
+
+/// Whoever stops waiting does not know what happened, but it happened as a whole or not at all, and
+/// whatever comes afterwards works.
+pub async fn a_caller_that_stops_waiting_leaves_nothing_half_done(harness: &mut impl Harness) {
+    let store = harness.store();
+    for round in 0..30 {
+        let value = round.to_string();
+        let transaction = Transaction::new()
+            .put("/a/left", value.clone(), Expect::Any)
+            .put("/a/right", value, Expect::Any);
+        let patience = std::time::Duration::from_micros(round * 50);
+        let _ = tokio::time::timeout(patience, store.commit(transaction)).await;
+    }
+    let last =
+        Transaction::new()
+            .put("/a/left", "last", Expect::Any)
+            .put("/a/right", "last", Expect::Any);
+    let revision = store.commit(last).await.expect("a transaction");
+    let mut stream = store
+        .changes("/a/", Revision::new(1))
+        .await
+        .expect("a stream");
+    loop {
+        let set = crate::support::next_set(&mut *stream).await;
+        assert_eq!(set.changes.len(), 2, "half a transaction: {set:?}");
+        if set.revision >= revision {
+            break;
+        }
+    }
 }

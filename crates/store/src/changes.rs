@@ -32,7 +32,7 @@ impl Change {
     }
 }
 
-impl fmt::Debug for Change {
+impl Debug for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Change::Put {
