@@ -46,8 +46,8 @@ pub enum Error {
     #[error("the disk is full: {reason}; free some space, no restart is needed")]
     StorageFull { reason: String },
 
-    /// The disk failed to keep what was written. Nothing more is written until the store is opened again.
-    #[error("the disk failed: {reason}; nothing more is written until the server is restarted")]
+    /// The disk failed to keep what was written. The store does nothing more until it is opened again.
+    #[error("the disk failed: {reason}; the store stands still until the server is restarted")]
     Failed { reason: String },
 
     /// What was stored at this key came back changed.

@@ -156,11 +156,11 @@ async fn a_store_of_a_later_format_is_refused_and_left_alone() {
         .await;
     let database = redb::Database::open(directory.path().join("store.redb")).expect("a database");
     let write = database.begin_write().expect("a write");
-    let meta: redb::TableDefinition<'_, &str, u64> = redb::TableDefinition::new("meta");
+    let formats: redb::TableDefinition<'_, (), u64> = redb::TableDefinition::new("format");
     write
-        .open_table(meta)
+        .open_table(formats)
         .expect("a table")
-        .insert("format", 2)
+        .insert((), 2)
         .expect("a row");
     write.commit().expect("a commit");
     drop(database);
@@ -188,13 +188,29 @@ async fn a_directory_without_rights_is_named() {
 async fn the_data_is_readable_by_its_owner_only() {
     use std::os::unix::fs::PermissionsExt;
     let directory = tempdir().expect("a directory");
-    let path = directory.path().join("data");
-    open(&path).await.expect("a new store").close().await;
-    let mode = fs::metadata(&path)
-        .expect("the directory")
-        .permissions()
-        .mode();
-    assert_eq!(mode & 0o077, 0, "{mode:o}");
+    let (new, existing) = (
+        directory.path().join("new"),
+        directory.path().join("existing"),
+    );
+    fs::create_dir(&existing).expect("a directory");
+    let store = open(&new).await.expect("a new store");
+    store
+        .backup(&directory.path().join("backup"))
+        .await
+        .expect("a backup");
+    store.close().await;
+    open(&existing).await.expect("a new store").close().await;
+    for path in [
+        "new",
+        "new/store.redb",
+        "new/LOCK",
+        "existing/store.redb",
+        "backup",
+    ] {
+        let metadata = fs::metadata(directory.path().join(path)).expect(path);
+        let mode = metadata.permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{path}: {mode:o}");
+    }
 }
 
 #[tokio::test]
@@ -398,4 +414,95 @@ async fn a_store_at_rest_can_be_checked_and_backed_up() {
     assert!(!path.join("nowhere").exists());
     let no_backup = embedded::restore(&path.join("nothing"), &path.join("c")).expect_err("no file");
     assert!(no_backup.to_string().contains("nothing"), "{no_backup}");
+}
+
+/// Far more than is kept in memory while it is read.
+#[tokio::test]
+async fn a_large_store_is_checked_saved_and_brought_back() {
+    let directory = tempdir().expect("a directory");
+    let path = directory.path();
+    let store = open(&path.join("a")).await.expect("a new store");
+    for index in 0..60 {
+        put(
+            &store,
+            &format!("/k/{index:02}"),
+            &format!("{index:02}").repeat(500_000),
+        )
+        .await;
+    }
+    let online = store.backup(&path.join("online")).await.expect("a backup");
+    store.close().await;
+    let checked = embedded::check(&path.join("a")).expect("a check");
+    assert_eq!((checked.entries, checked.bytes), (60, 60_000_000));
+    let offline = embedded::backup_file(&path.join("a"), &path.join("offline")).expect("a backup");
+    assert_eq!((&online, &offline), (&checked, &checked));
+    for (file, target) in [("online", "b"), ("offline", "c")] {
+        let before = fs::read(path.join(file)).expect("the backup");
+        let restored = embedded::restore(&path.join(file), &path.join(target)).expect("a restore");
+        assert_eq!((restored.entries, restored.bytes), (60, 60_000_000));
+        let after = fs::read(path.join(file)).expect("the backup");
+        assert!(before == after, "restoring changed the backup");
+        let checked = embedded::check(&path.join(target)).expect("a check");
+        assert_eq!(checked.entries, 60);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_backups_of_one_name_one_is_made() {
+    let directory = tempdir().expect("a directory");
+    let store = Arc::new(
+        open(&directory.path().join("a"))
+            .await
+            .expect("a new store"),
+    );
+    for index in 0..200 {
+        put(&store, &format!("/k/{index}"), &"v".repeat(2000)).await;
+    }
+    let backups: Vec<_> = (0..6)
+        .map(|_| {
+            let (store, file) = (Arc::clone(&store), directory.path().join("backup"));
+            tokio::spawn(async move { store.backup(&file).await })
+        })
+        .collect();
+    let mut made = 0;
+    for backup in backups {
+        match backup.await.expect("a backup") {
+            Ok(_) => made += 1,
+            Err(error) => assert!(error.to_string().contains("exists already"), "{error}"),
+        }
+    }
+    assert_eq!(made, 1);
+    let files = files(directory.path());
+    assert_eq!(
+        files.keys().collect::<Vec<_>>(),
+        ["a", "backup"],
+        "nothing is left over"
+    );
+    let restored = embedded::restore(
+        &directory.path().join("backup"),
+        &directory.path().join("b"),
+    );
+    assert_eq!(restored.expect("a restore").entries, 200);
+}
+
+/// Each restored store goes on where no other has been.
+#[tokio::test]
+async fn restoring_twice_never_uses_a_revision_twice() {
+    let directory = tempdir().expect("a directory");
+    let path = directory.path();
+    let store = open(&path.join("a")).await.expect("a new store");
+    put(&store, "/k/x", "1").await;
+    store.backup(&path.join("backup")).await.expect("a backup");
+    store.close().await;
+    let mut last = Revision::ZERO;
+    for name in ["b", "c"] {
+        embedded::restore(&path.join("backup"), &path.join(name)).expect("a restore");
+        let store = open(&path.join(name)).await.expect("the restored store");
+        for value in 0..10 {
+            let revision = put(&store, "/k/x", &value.to_string()).await;
+            assert!(revision > last);
+            last = revision;
+        }
+        store.close().await;
+    }
 }

@@ -7,26 +7,49 @@ use rhumb_meta::Revision;
 
 use super::fault::from_redb;
 use super::index::{Index, Version};
-use super::layout::{Body, LOG, META, Place, Record};
-use super::read::entry_at;
+use super::layout::{Body, FORMAT, FORMATS, Head, LOG, NUMBERS, Numbers, Place, Record};
+use super::read::{entry_at, read_numbers};
 use crate::{Change, ChangeSet, Error, Key, Operation, Result, Transaction};
 
 /// The tables of one write.
 pub(super) struct Tables<'t> {
-    meta: Table<'t, &'static str, u64>,
+    /// Written by [`Tables::save`], with which every write ends.
+    pub(super) numbers: Numbers,
+    numbers_table: Table<'t, (), &'static [u8]>,
     log: Table<'t, (u64, u32), &'static [u8]>,
 }
 
 impl<'t> Tables<'t> {
     pub(super) fn open(write: &'t WriteTransaction) -> Result<Self> {
+        let numbers_table = write.open_table(NUMBERS).map_err(from_redb)?;
         Ok(Tables {
-            meta: write.open_table(META).map_err(from_redb)?,
+            numbers: read_numbers(&numbers_table)?,
+            numbers_table,
             log: write.open_table(LOG).map_err(from_redb)?,
         })
     }
 
-    pub(super) fn set(&mut self, name: &str, number: u64) -> Result<()> {
-        self.meta.insert(name, number).map_err(from_redb)?;
+    /// Makes the tables of a new database.
+    pub(super) fn create(write: &'t WriteTransaction) -> Result<Self> {
+        let mut formats = write.open_table(FORMATS).map_err(from_redb)?;
+        formats.insert((), FORMAT).map_err(from_redb)?;
+        let mut numbers_table = write.open_table(NUMBERS).map_err(from_redb)?;
+        let numbers = Numbers::default();
+        numbers_table
+            .insert((), &numbers.encode()[..])
+            .map_err(from_redb)?;
+        Ok(Tables {
+            numbers,
+            numbers_table,
+            log: write.open_table(LOG).map_err(from_redb)?,
+        })
+    }
+
+    pub(super) fn save(mut self) -> Result<()> {
+        let numbers = self.numbers.encode();
+        self.numbers_table
+            .insert((), &numbers[..])
+            .map_err(from_redb)?;
         Ok(())
     }
 
@@ -35,12 +58,18 @@ impl<'t> Tables<'t> {
             .log
             .insert_reserve(place.row(), record.encoded_len())
             .map_err(from_redb)?;
-        record.encode(place, space.as_mut());
+        self.numbers.count(record.encode(place, space.as_mut()));
         Ok(())
     }
 
     pub(super) fn remove(&mut self, place: Place) -> Result<()> {
-        self.log.remove(place.row()).map_err(from_redb)?;
+        let removed = self.log.remove(place.row()).map_err(from_redb)?;
+        // A record whose heads are both damaged would have kept the store from being opened.
+        if let Some(bytes) = removed
+            && let Ok(head) = Head::of(place, bytes.value())
+        {
+            self.numbers.discount(head.crc);
+        }
         Ok(())
     }
 }

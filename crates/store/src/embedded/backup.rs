@@ -1,7 +1,8 @@
 //! Backup of a running store, restore into an empty directory, and a check of everything stored.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use redb::{Database, Durability};
 use rhumb_meta::Revision;
@@ -10,20 +11,18 @@ use super::Embedded;
 use super::apply::Tables;
 use super::committer::begin;
 use super::contents::Contents;
-use super::directory::{Directory, FileError, open_engine, publish, write_database};
-use super::fault::from_redb;
-use super::layout::{Body, FORMAT, META_COMPACTED, META_FORMAT, META_REVISION, Place, Record};
-use super::read::Snapshot;
+use super::directory::Directory;
+use super::fault::{from_redb, short};
+use super::file::{FileError, put_in_free_place, read_all, write_database};
+use super::layout::{Body, Place, Record};
 use crate::{Entry, Error, Range, Result};
 
-/// How far a restored store's revisions are moved on. Clients may have seen revisions that came after the
-/// backup: none of them may ever be given to another change, and all of them must count as compacted.
+/// How far a restored store's revisions are moved on at least. Clients may have seen revisions that came
+/// after the backup: none of them may ever be given to another change, and all must count as compacted.
 pub const RESTORE_REVISION_GAP: u64 = 1 << 30;
 
-/// How many entries are written at a time.
-const CHUNK: usize = 4096;
-
-const PAGE_CACHE_BYTES: usize = 16 * 1024 * 1024;
+/// How many bytes of values are written at a time.
+const CHUNK_BYTES: usize = 4 * 1024 * 1024;
 
 /// What a store or a backup holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,14 +38,17 @@ impl Embedded {
     /// Writes all entries of this moment to a new file, while writers go on. The file is there only when
     /// it is whole.
     pub async fn backup(&self, file: &Path) -> Result<Report, FileError> {
-        let (path, index) = (file.to_owned(), Arc::clone(&self.index));
-        let written = self.engine.read(move |database| {
-            let contents = Contents::of(&Range::prefix(""), &index, database)?;
-            Ok(write_backup(&contents, &path))
-        });
-        written
+        let index = Arc::clone(&self.index);
+        let contents = self
+            .engine
+            .read(move |database| Contents::of(&Range::prefix(""), &index, database))
             .await
-            .map_err(|error| FileError::not_written(file, error))?
+            .map_err(|error| FileError::not_written(file, short(&error)))?;
+        let path = file.to_owned();
+        let write = tokio::task::spawn_blocking(move || write_backup(&contents, &path));
+        write
+            .await
+            .unwrap_or_else(|error| Err(FileError::not_written(file, error)))
     }
 }
 
@@ -58,70 +60,73 @@ fn write_backup(contents: &Contents, file: &Path) -> Result<Report, FileError> {
     }
     let unfinished = unfinished(file);
     let mut report = Report::new(contents.revision);
-    let copied = write_database(&unfinished, |database| {
+    write_database(&unfinished, |database| {
         copy(contents, database, &mut report)
-    });
-    let written = copied.and_then(|()| publish(&unfinished, file));
-    if written.is_err() {
-        // The file is ours and useless; what matters is why.
-        let _ = std::fs::remove_file(&unfinished);
-    }
-    written.map(|()| report)
+    })?;
+    put_in_free_place(&unfinished, file)?;
+    Ok(report)
 }
 
+/// A name that nobody else uses, also after a crash and in a container where all processes have one id.
 fn unfinished(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
-    name.push(format!(".{}.partial", std::process::id()));
+    let process = std::process::id();
+    name.push(format!(".{process}-{}.partial", now_micros()));
     name.into()
+}
+
+fn now_micros() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_micros() as u64)
 }
 
 /// Backs up a store that no process is using.
 pub fn backup_file(directory: &Path, file: &Path) -> Result<Report, FileError> {
     let directory = Directory::hold_existing(directory)?;
-    write_backup(&contents_of(&directory.database())?, file)
+    read_all(&directory.database(), |contents| {
+        write_backup(contents, file)
+    })
 }
 
 /// Reads every entry of a store that no process is using, and says which are damaged.
 pub fn check(directory: &Path) -> Result<Report, FileError> {
     let directory = Directory::hold_existing(directory)?;
     let database = directory.database();
-    let contents = contents_of(&database)?;
-    let mut report = Report::new(contents.revision);
-    for (key, place) in &contents.keys {
-        match contents.snapshot.entry(key, *place) {
-            Ok(entry) => report.count(&entry),
-            Err(Error::Damaged { key, reason }) => report.damaged.push(format!("{key}: {reason}")),
-            Err(error) => return Err(FileError::damaged(&database, error)),
+    read_all(&database, |contents| {
+        let mut report = Report::new(contents.revision);
+        for (key, place) in &contents.keys {
+            match contents.snapshot.entry(key, *place) {
+                Ok(entry) => report.count(&entry),
+                Err(Error::Damaged { key, reason }) => {
+                    report.damaged.push(format!("{key}: {reason}"));
+                }
+                Err(error) => return Err(FileError::damaged(&database, short(&error))),
+            }
         }
-    }
-    Ok(report)
+        Ok(report)
+    })
 }
 
-/// Makes a store in an empty directory from a backup.
+/// Makes a store in an empty directory from a backup, which is not changed.
 pub fn restore(file: &Path, directory: &Path) -> Result<Report, FileError> {
-    let backup = contents_of(file)?;
-    let directory = Directory::hold(directory)?;
-    if directory.database().exists() {
-        return Err(FileError::Occupied {
-            path: directory.database(),
-        });
-    }
-    let revision = backup.revision.get() + RESTORE_REVISION_GAP;
-    let mut report = Report::new(Revision::new(revision));
-    directory.create_database(|database| copy(&backup, database, &mut report))?;
-    Ok(report)
+    read_all(file, |backup| {
+        let directory = Directory::hold(directory)?;
+        if directory.database().exists() {
+            return Err(FileError::Occupied {
+                path: directory.database(),
+            });
+        }
+        let revision = first_revision_after(backup.revision.get(), now_micros());
+        let mut report = Report::new(Revision::new(revision));
+        directory.create_database(|database| copy(backup, database, &mut report))?;
+        Ok(report)
+    })
 }
 
-/// What a file holds that no process is using.
-fn contents_of(file: &Path) -> Result<Contents, FileError> {
-    let engine = open_engine(file, PAGE_CACHE_BYTES)?;
-    let read = |database: &Database| {
-        let index = RwLock::new(Snapshot::open(database)?.index()?);
-        Contents::of(&Range::prefix(""), &index, database)
-    };
-    engine
-        .read_blocking(read)
-        .map_err(|error| FileError::damaged(file, error))
+/// Where a restored store goes on. No store makes a million changes a second, so one that is restored later,
+/// be it from the same backup, begins after all that an earlier one has come to.
+fn first_revision_after(backup: u64, now_micros: u64) -> u64 {
+    now_micros.max(backup + RESTORE_REVISION_GAP)
 }
 
 impl Report {
@@ -142,23 +147,27 @@ impl Report {
 
 /// Copies the entries into an empty database, whose history begins and ends at the report's revision.
 fn copy(contents: &Contents, database: &Database, report: &mut Report) -> Result<()> {
-    let mut chunk = Vec::with_capacity(CHUNK);
+    let write = begin(database)?;
+    Tables::create(&write)?.save()?;
+    write.commit().map_err(from_redb)?;
+    let mut chunk = Vec::new();
+    let mut chunk_bytes = 0;
     for (key, place) in &contents.keys {
         let entry = contents.snapshot.entry(key, *place)?;
         report.count(&entry);
+        chunk_bytes += entry.value.len();
         chunk.push((*place, entry));
-        if chunk.len() == CHUNK {
+        if chunk_bytes >= CHUNK_BYTES {
             append(database, &mut chunk)?;
+            chunk_bytes = 0;
         }
     }
     append(database, &mut chunk)?;
     let write = begin(database)?;
-    {
-        let mut tables = Tables::open(&write)?;
-        tables.set(META_FORMAT, FORMAT)?;
-        tables.set(META_REVISION, report.revision.get())?;
-        tables.set(META_COMPACTED, report.revision.get())?;
-    }
+    let mut tables = Tables::open(&write)?;
+    tables.numbers.revision = report.revision.get();
+    tables.numbers.compacted = report.revision.get();
+    tables.save()?;
     write.commit().map_err(from_redb)
 }
 
@@ -170,16 +179,37 @@ fn append(database: &Database, chunk: &mut Vec<(Place, Entry)>) -> Result<()> {
         .map_err(|error| Error::Failed {
             reason: error.to_string(),
         })?;
-    {
-        let mut tables = Tables::open(&write)?;
-        for (place, entry) in chunk.drain(..) {
-            let body = Body::Put {
-                created: entry.created.get(),
-                value: &entry.value,
-            };
-            let key = &entry.key;
-            tables.append(place, Record { key, body })?;
-        }
+    let mut tables = Tables::open(&write)?;
+    for (place, entry) in chunk.drain(..) {
+        let body = Body::Put {
+            created: entry.created.get(),
+            value: &entry.value,
+        };
+        let key = &entry.key;
+        tables.append(place, Record { key, body })?;
     }
+    tables.save()?;
     write.commit().map_err(from_redb)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_restored_store_goes_on_after_all_that_anybody_has_seen() {
+        let (backup, hour) = (5_000, 3_600_000_000);
+        let first = first_revision_after(backup, 1_700_000_000_000_000);
+        let second = first_revision_after(backup, 1_700_000_000_000_000 + hour);
+        assert!(
+            second - first >= hour,
+            "room for what the first has written"
+        );
+        // A clock that is wrong leaves at least the gap.
+        assert_eq!(
+            first_revision_after(backup, 0),
+            backup + RESTORE_REVISION_GAP
+        );
+        assert!(first_revision_after(first + 7, 0) > first + 7);
+    }
 }

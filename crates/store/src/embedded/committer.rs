@@ -6,7 +6,6 @@
 //!
 //! While one batch is synced the next one gathers, so the cost of a sync is shared by all who wait for it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -17,10 +16,9 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::apply::{Draft, Failure, Tables};
 use super::engine::Engine;
-use super::fault::{PAGES_DO_NOT_FIT, damaged, from_redb};
+use super::fault::{from_redb, guarded, is_echo};
 use super::feed::Feed;
 use super::index::{Index, Version};
-use super::layout::{META_COMPACTED, META_REVISION};
 use super::read::Snapshot;
 use super::retention::Ages;
 use crate::{ChangeSet, Error, Key, Result, Transaction};
@@ -32,12 +30,13 @@ const BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// How often an idle committer looks after the history and a full disk.
 const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How much history must be due before it is given up: less is not worth a write.
-const COMPACTION_STEP: u64 = 2048;
+/// How many versions must be removable before a busy committer removes them, and how many an idle one
+/// removes at a time. Removing many that lie together touches far fewer pages than one by one.
+const SWEEP_MIN: usize = 4096;
 
-/// How many versions one write removes at most, so that writers do not wait long for it. Removing many
-/// that lie together touches far fewer pages than removing them one by one.
-const SWEEP_MAX: usize = 4096;
+/// For how long writes are refused on a full disk, as a multiple of what opening the database took.
+const REFUSAL_FACTOR: u32 = 10;
+const REFUSAL_MAX: Duration = Duration::from_secs(5);
 
 pub(super) enum Request {
     Commit {
@@ -66,6 +65,8 @@ pub(super) struct Committer {
     limbo: Option<Written>,
     /// Whether the last write failed.
     troubled: bool,
+    /// Until when writes are refused because the last one found no room.
+    refuse_until: Option<Instant>,
 }
 
 type Batch = Vec<(
@@ -103,6 +104,7 @@ impl Committer {
             started: Instant::now(),
             limbo: None,
             troubled: false,
+            refuse_until: None,
         }
     }
 
@@ -191,10 +193,11 @@ impl Committer {
         write: impl FnOnce(&mut Self, &Database) -> Result<(Option<WriteTransaction>, Written)>,
     ) -> Result<Vec<Result<Revision>>> {
         self.engine.check_writable()?;
+        self.check_room()?;
         self.ensure_open()?;
         let engine = Arc::clone(&self.engine);
         let mut planned = None;
-        let attempt = catch_unwind(AssertUnwindSafe(|| {
+        let outcome = guarded(|| {
             engine.with_database(|database| {
                 let (transaction, written) = write(self, database)?;
                 planned = Some(written);
@@ -203,16 +206,30 @@ impl Committer {
                     None => Ok(()),
                 }
             })
-        }));
-        let outcome =
-            attempt.unwrap_or_else(|_| Err(damaged("the database file", PAGES_DO_NOT_FIT)));
+        });
         match (outcome, planned) {
             (Ok(()), Some(written)) => Ok(self.show(written)),
-            (Err(error @ Error::StorageFull { .. }), planned) => {
-                self.recover_from_full_disk(error, planned)
+            (Ok(()), None) => Err(Error::Closed),
+            (Err(error @ Error::StorageFull { .. }), planned) => self.recover(error, planned),
+            // A read has failed meanwhile, which says nothing about the write.
+            (Err(error), planned) if is_echo(&error) => {
+                let reason = error.to_string();
+                self.recover(Error::Unavailable { reason }, planned)
             }
+            // A read has failed meanwhile, and the database could not be opened again at once.
+            (Err(error @ Error::Unavailable { .. }), None) => Err(error),
             (Err(error), _) => Err(self.engine.halt(error)),
-            (Ok(()), None) => Err(self.engine.halt(Error::Closed)),
+        }
+    }
+
+    /// Opening the database anew takes a while, during which nobody can read. So for some time after a
+    /// write that found no room, others are refused without trying.
+    fn check_room(&self) -> Result<()> {
+        match self.refuse_until {
+            Some(time) if Instant::now() < time => Err(Error::StorageFull {
+                reason: "the last write found no room".to_owned(),
+            }),
+            _ => Ok(()),
         }
     }
 
@@ -224,21 +241,22 @@ impl Committer {
             index.add(key, *version);
         }
         index.compact(written.compacted);
-        drop(index);
+        // Before the index is let go, or a reader could see more than streams and the revision admit.
         self.feed.publish(written.sets);
+        drop(index);
         self.ages.note(self.started.elapsed(), written.revision);
         written.answers
     }
 
-    /// Opens the database as the full disk has it. A write that failed late may have become durable all
-    /// the same: what is stored tells, and then its writers hear the truth.
-    fn recover_from_full_disk(
-        &mut self,
-        error: Error,
-        planned: Option<Written>,
-    ) -> Result<Vec<Result<Revision>>> {
+    /// Opens the database as the disk has it. A write that failed late may have become durable all the
+    /// same: what is stored tells, and then its writers hear the truth.
+    fn recover(&mut self, error: Error, planned: Option<Written>) -> Result<Vec<Result<Revision>>> {
         tracing::warn!("a write failed: {error}");
-        match self.engine.reopen() {
+        let begun = Instant::now();
+        let reopened = self.engine.reopen();
+        let pause = (begun.elapsed() * REFUSAL_FACTOR).min(REFUSAL_MAX);
+        self.refuse_until = Some(Instant::now() + pause);
+        match reopened {
             Ok(()) => self.settle(planned)?.ok_or(error),
             Err(Error::StorageFull { .. }) if planned.is_some() => {
                 self.limbo = planned;
@@ -256,7 +274,7 @@ impl Committer {
     fn settle(&mut self, planned: Option<Written>) -> Result<Option<Vec<Result<Revision>>>> {
         let stored = self.engine.read_blocking(|database| {
             let snapshot = Snapshot::open(database)?;
-            Ok((snapshot.revision()?, snapshot.compacted()?))
+            Ok((snapshot.revision(), snapshot.compacted()))
         })?;
         let before = self.read_index(|index| (index.revision(), index.compacted()));
         let holds = |written: &Written| {
@@ -271,8 +289,9 @@ impl Committer {
 
     /// Opens the database if a full disk kept it closed, and finds out what became of the last write.
     fn ensure_open(&mut self) -> Result<()> {
-        if self.engine.ensure_open()? {
-            let limbo = self.limbo.take();
+        self.engine.ensure_open()?;
+        let limbo = self.limbo.take();
+        if limbo.is_some() {
             self.settle(limbo)?;
         }
         Ok(())
@@ -293,24 +312,26 @@ impl Committer {
             write.abort().map_err(from_redb)?;
             return Ok((None, written));
         }
-        tables.set(META_REVISION, written.revision)?;
-        self.give_up_history(&mut tables, &mut written)?;
-        if index.has_garbage(SWEEP_MAX) {
-            written.removed = sweep(&mut tables, &index)?;
+        tables.numbers.revision = written.revision;
+        self.give_up_history(&mut tables, &mut written);
+        if index.has_garbage(SWEEP_MIN) {
+            // At least what this write supersedes, or garbage would grow without end.
+            let count = SWEEP_MIN.max(2 * written.added.len());
+            written.removed = sweep(&mut tables, &index, count)?;
         }
-        drop(tables);
+        tables.save()?;
         Ok((Some(write), written))
     }
 
     /// Moves the beginning of the history on, if enough of it is too old or too much. What is superseded
     /// by then is removed in later writes: readers that do not know yet may still look for it.
-    fn give_up_history(&mut self, tables: &mut Tables<'_>, written: &mut Written) -> Result<()> {
-        let begin = self.ages.begin(self.started.elapsed(), written.revision);
-        if begin >= written.compacted + COMPACTION_STEP {
-            tables.set(META_COMPACTED, begin)?;
+    fn give_up_history(&mut self, tables: &mut Tables<'_>, written: &mut Written) {
+        let now = self.started.elapsed();
+        if let Some(begin) = self.ages.due(now, written.revision, written.compacted) {
+            tables.numbers.compacted = begin;
             written.compacted = begin;
+            self.ages.done(now);
         }
-        Ok(())
     }
 
     fn compact(&mut self, revision: Revision) -> Result<()> {
@@ -326,7 +347,8 @@ impl Committer {
         }
         self.maintain(|_, tables, _, written| {
             written.compacted = revision.get();
-            tables.set(META_COMPACTED, revision.get())
+            tables.numbers.compacted = revision.get();
+            Ok(())
         })
     }
 
@@ -341,10 +363,10 @@ impl Committer {
             (revision, compacted, index.has_garbage(1))
         });
         self.ages.note(now, revision);
-        let result = if garbage || self.ages.begin(now, revision) >= compacted + COMPACTION_STEP {
+        let result = if garbage || self.ages.due(now, revision, compacted).is_some() {
             self.maintain(|committer, tables, index, written| {
-                committer.give_up_history(tables, written)?;
-                written.removed = sweep(tables, index)?;
+                committer.give_up_history(tables, written);
+                written.removed = sweep(tables, index, SWEEP_MIN)?;
                 Ok(())
             })
         } else {
@@ -367,7 +389,7 @@ impl Committer {
             let index = index.read().unwrap_or_else(PoisonError::into_inner);
             let mut written = Written::beginning_at(&index);
             change(committer, &mut tables, &index, &mut written)?;
-            drop(tables);
+            tables.save()?;
             Ok((Some(write), written))
         })
         .map(|_| ())
@@ -407,9 +429,9 @@ fn draft(tables: &mut Tables<'_>, index: &Index, batch: &Batch) -> Result<Writte
 }
 
 /// Removes versions that nobody can ask for any more; tells how many.
-fn sweep(tables: &mut Tables<'_>, index: &Index) -> Result<usize> {
+fn sweep(tables: &mut Tables<'_>, index: &Index, count_max: usize) -> Result<usize> {
     let mut count = 0;
-    for garbage in index.garbage(SWEEP_MAX) {
+    for garbage in index.garbage(count_max) {
         tables.remove(garbage.place)?;
         count += 1;
     }

@@ -3,7 +3,7 @@
 use std::num::NonZero;
 use std::sync::{PoisonError, RwLock};
 
-use redb::Database;
+use redb::{Database, ReadableDatabase};
 use rhumb_meta::Revision;
 
 use super::index::Index;
@@ -23,7 +23,7 @@ impl Contents {
     pub(super) fn of(
         range: &Range<'_>,
         index: &RwLock<Index>,
-        database: &Database,
+        database: &impl ReadableDatabase,
     ) -> Result<Contents> {
         let index = index.read().unwrap_or_else(PoisonError::into_inner);
         let revision = index.revision_of(range)?;

@@ -1,13 +1,12 @@
 //! Holds the open database, and opens it anew where that is what recovers it.
 
 use std::fmt::Debug;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
-use std::time::{Duration, Instant};
 
 use redb::{Database, DatabaseError};
 
-use super::fault::{PAGES_DO_NOT_FIT, damaged, from_redb, is_echo};
+use super::fault::{from_redb, guarded, short};
 use crate::{Error, Result};
 
 /// What the database lies on: a file, or a simulated disk in tests.
@@ -19,15 +18,17 @@ pub trait Disk: Debug + Send + Sync + 'static {
     fn bytes(&self) -> u64;
 }
 
-/// How long a read waits for the database to be opened again before it gives up.
-const REOPEN_PATIENCE: Duration = Duration::from_secs(2);
+/// How often a read is tried on a disk that fails.
+const READ_ATTEMPTS: usize = 3;
 
 #[derive(Debug)]
 pub(super) struct Engine {
     disk: Box<dyn Disk>,
     cache_bytes: usize,
-    /// `None` while the disk is too full to open it, and once the store is closed.
-    database: RwLock<Option<Database>>,
+    /// Or why it is not open: the disk is too full or fails, or the store is closed.
+    database: RwLock<Result<Database>>,
+    /// How often it has been opened again.
+    generation: AtomicU64,
     /// Why nothing is written any more.
     halted: OnceLock<Error>,
     closed: AtomicBool,
@@ -39,7 +40,8 @@ impl Engine {
         Ok(Engine {
             disk,
             cache_bytes,
-            database: RwLock::new(Some(database)),
+            database: RwLock::new(Ok(database)),
+            generation: AtomicU64::new(0),
             halted: OnceLock::new(),
             closed: AtomicBool::new(false),
         })
@@ -52,60 +54,72 @@ impl Engine {
     ) -> Result<T> {
         let engine = Arc::clone(self);
         let task = tokio::task::spawn_blocking(move || engine.read_blocking(&read));
-        match task.await {
-            Ok(result) => result,
-            Err(error) if error.is_panic() => Err(damaged("the database file", PAGES_DO_NOT_FIT)),
-            Err(_) => Err(Error::Closed),
-        }
+        task.await.unwrap_or(Err(Error::Closed))
     }
 
-    /// Runs a read. One that meets the echo of a full disk waits until the database is open again.
+    /// Runs a read. redb refuses everything once any read or write has failed, so the database is then
+    /// opened again, unless that is forbidden because the disk failed to keep a write.
     pub(super) fn read_blocking<T>(&self, read: impl Fn(&Database) -> Result<T>) -> Result<T> {
-        let deadline = Instant::now() + REOPEN_PATIENCE;
-        loop {
-            match self.with_database(&read) {
-                Err(error) if is_echo(&error) && self.halted.get().is_none() => {
-                    if Instant::now() > deadline {
-                        return Err(error);
-                    }
-                    std::thread::sleep(Duration::from_millis(5));
+        for _ in 1..READ_ATTEMPTS {
+            let generation = self.generation.load(Ordering::Acquire);
+            match guarded(|| self.with_database(&read)) {
+                Err(error @ (Error::Failed { .. } | Error::Unavailable { .. }))
+                    if self.halted.get().is_none() =>
+                {
+                    tracing::warn!("a read failed: {error}");
+                    // If it cannot be opened, the next attempt says why.
+                    let _ = self.reopen_unless_newer(generation);
                 }
                 result => return result,
             }
         }
+        guarded(|| self.with_database(&read))
     }
 
     pub(super) fn with_database<T>(&self, run: impl FnOnce(&Database) -> Result<T>) -> Result<T> {
         let guard = self.database.read().unwrap_or_else(PoisonError::into_inner);
         match guard.as_ref() {
-            Some(database) => run(database),
-            None if self.is_closed() => Err(Error::Closed),
-            None => Err(Error::StorageFull {
-                reason: "there is no room to open the database".to_owned(),
+            Ok(database) => run(database),
+            Err(error @ (Error::Closed | Error::StorageFull { .. })) => Err(error.clone()),
+            Err(error) => Err(Error::Unavailable {
+                reason: format!("the database could not be opened again: {}", short(error)),
             }),
         }
     }
 
-    /// Opens the database if it is not open: the disk may have room by now. Tells whether it did.
-    pub(super) fn ensure_open(&self) -> Result<bool> {
-        let is_open = |database: &Option<Database>| database.is_some() || self.is_closed();
-        if is_open(&self.database.read().unwrap_or_else(PoisonError::into_inner)) {
-            return Ok(false);
-        }
-        self.reopen().map(|()| true)
+    /// Opens the database if it is not open: the disk may work or have room by now.
+    pub(super) fn ensure_open(&self) -> Result<()> {
+        let open = self
+            .database
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_ok();
+        if open { Ok(()) } else { self.reopen() }
     }
 
-    /// Drops the database and opens it as the disk has it. redb refuses all work after a failed write,
-    /// and only this brings it back.
+    /// Drops the database and opens it as the disk has it.
     pub(super) fn reopen(&self) -> Result<()> {
+        self.reopen_unless_newer(u64::MAX)
+    }
+
+    /// Does nothing if it has been opened again since `generation`, by another who met the same failure.
+    fn reopen_unless_newer(&self, generation: u64) -> Result<()> {
         let mut database = self
             .database
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        *database = None;
-        let opened = open_database(self.disk.as_ref(), self.cache_bytes).map_err(from_redb)?;
-        *database = Some(opened);
-        Ok(())
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
+        if self.generation.load(Ordering::Acquire) > generation {
+            return Ok(());
+        }
+        // Closed before it is opened again, or the file would be locked.
+        *database = Err(Error::Closed);
+        *database =
+            guarded(|| open_database(self.disk.as_ref(), self.cache_bytes).map_err(from_redb));
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        database.as_ref().map(|_| ()).map_err(Error::clone)
     }
 
     /// From now on nothing is written, for this reason.
@@ -126,7 +140,7 @@ impl Engine {
             .database
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        *database = None;
+        *database = Err(Error::Closed);
     }
 
     pub(super) fn is_closed(&self) -> bool {

@@ -15,8 +15,11 @@ use super::engine::Engine;
 use super::read::Snapshot;
 use crate::{Change, ChangeEvent, ChangeSet, ChangeStream, Error, Result};
 
-/// How many records a stream reads at a time from the disk, and sets from the ring.
-const CHUNK: usize = 256;
+/// How many sets a stream takes at a time from the ring, where they are shared.
+const SETS_MAX: usize = 256;
+
+/// How much of the log a stream reads at a time from the disk, which is its own to keep.
+const BYTES_MAX: usize = 256 * 1024;
 
 #[derive(Debug)]
 pub(super) struct Feed {
@@ -73,7 +76,14 @@ impl Feed {
             return None;
         }
         let first = ring.sets.partition_point(|set| set.revision <= cursor);
-        Some(ring.sets.iter().skip(first).take(CHUNK).cloned().collect())
+        Some(
+            ring.sets
+                .iter()
+                .skip(first)
+                .take(SETS_MAX)
+                .cloned()
+                .collect(),
+        )
     }
 
     pub(super) fn ring_bytes(&self) -> usize {
@@ -143,7 +153,7 @@ impl Stream {
         let (prefix, after) = (self.prefix.clone(), self.cursor);
         let (sets, reached) = self
             .engine
-            .read(move |database| Snapshot::open(database)?.changes(&prefix, after, CHUNK))
+            .read(move |database| Snapshot::open(database)?.changes(&prefix, after, BYTES_MAX))
             .await?;
         self.cursor = reached;
         self.ready.extend(sets);

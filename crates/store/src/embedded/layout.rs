@@ -1,8 +1,9 @@
 //! How entries and history lie in the database file.
 //!
 //! ```text
-//! meta   name                  → number    revision, compacted, format
-//! log    (revision, position)  → record    every change, in order, with its key and value
+//! format   nothing               → number    which layout this is
+//! numbers  nothing               → numbers   revision, compacted, and what the log must add up to
+//! log      (revision, position)  → record    every change, in order, with its key and value
 //! ```
 //!
 //! Everything is written once, in the log, whose keys only grow: a batch of writers fills few, dense pages
@@ -18,17 +19,69 @@ use crate::{Change, Entry, Key};
 /// What this code writes and reads. Raise it when the layout changes.
 pub(super) const FORMAT: u64 = 1;
 
-pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+/// Under a name of its own, so that every version of rhumb can tell what it has before it.
+pub(super) const FORMATS: TableDefinition<'_, (), u64> = TableDefinition::new("format");
+pub(super) const NUMBERS: TableDefinition<'_, (), &[u8]> = TableDefinition::new("numbers");
 pub(super) const LOG: TableDefinition<'_, (u64, u32), &[u8]> = TableDefinition::new("log");
-
-pub(super) const META_FORMAT: &str = "format";
-/// The latest revision.
-pub(super) const META_REVISION: &str = "revision";
-/// Where the history begins: older revisions are refused.
-pub(super) const META_COMPACTED: &str = "compacted";
 
 /// The revision of a store that nobody has written to, as in etcd.
 pub(super) const FIRST_REVISION: u64 = 1;
+
+/// What is known about the store as a whole, with a checksum in the file.
+///
+/// A page of the log that is damaged in the right way reads as if it held fewer records. Their number and
+/// the sum of their checksums give that away.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Numbers {
+    pub(super) revision: u64,
+    /// Where the history begins: older revisions are refused.
+    pub(super) compacted: u64,
+    pub(super) records: u64,
+    pub(super) sum: u64,
+}
+
+const NUMBERS_BYTES: usize = 4 * 8;
+
+impl Numbers {
+    pub(super) fn encode(self) -> [u8; NUMBERS_BYTES + CRC_BYTES] {
+        let mut out = [0; NUMBERS_BYTES + CRC_BYTES];
+        let numbers = [self.revision, self.compacted, self.records, self.sum];
+        for (place, number) in out.chunks_exact_mut(8).zip(numbers) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+        let crc = crc32fast::hash(&out[..NUMBERS_BYTES]);
+        out[NUMBERS_BYTES..].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Option<Numbers> {
+        let (numbers, crc) = bytes.split_last_chunk::<CRC_BYTES>()?;
+        let intact =
+            numbers.len() == NUMBERS_BYTES && crc32fast::hash(numbers) == u32::from_le_bytes(*crc);
+        let mut numbers = numbers
+            .chunks_exact(8)
+            .filter_map(|chunk| chunk.first_chunk().copied().map(u64::from_le_bytes));
+        let numbers = Numbers {
+            revision: numbers.next()?,
+            compacted: numbers.next()?,
+            records: numbers.next()?,
+            sum: numbers.next()?,
+        };
+        intact.then_some(numbers)
+    }
+
+    /// Counts a record in, by the checksum of its head.
+    pub(super) fn count(&mut self, crc: u32) {
+        self.records = self.records.wrapping_add(1);
+        self.sum = self.sum.wrapping_add(u64::from(crc));
+    }
+
+    /// Counts a record out.
+    pub(super) fn discount(&mut self, crc: u32) {
+        self.records = self.records.wrapping_sub(1);
+        self.sum = self.sum.wrapping_sub(u64::from(crc));
+    }
+}
 
 /// Where a record lies: its revision, and its position among the changes of that revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,6 +127,8 @@ pub(super) struct Head<'a> {
     /// Zero for a deletion.
     pub(super) created: u64,
     value_crc: u32,
+    /// The checksum of the head itself.
+    pub(super) crc: u32,
 }
 
 const KIND_PUT: u8 = 1;
@@ -102,7 +157,8 @@ impl<'a> Head<'a> {
         FIXED_BYTES + self.key.len()
     }
 
-    fn encode(&self, place: Place, out: &mut [u8]) {
+    /// Writes the head and answers its checksum.
+    fn encode(&self, place: Place, out: &mut [u8]) -> u32 {
         let kind = if self.created == 0 {
             KIND_DELETE
         } else {
@@ -117,6 +173,7 @@ impl<'a> Head<'a> {
         out[FIXED_BYTES..].copy_from_slice(self.key.as_bytes());
         let crc = head_crc(place, &out[CRC_BYTES..]);
         out[..CRC_BYTES].copy_from_slice(&crc.to_le_bytes());
+        crc
     }
 
     /// Reads a head that begins with `bytes`.
@@ -132,6 +189,7 @@ impl<'a> Head<'a> {
             key,
             created: u64::from_le_bytes(*fixed[8..16].first_chunk()?),
             value_crc: u32::from_le_bytes(*fixed[4..8].first_chunk()?),
+            crc,
         };
         let kind = if head.created == 0 {
             KIND_DELETE
@@ -169,6 +227,7 @@ impl<'a> Record<'a> {
             key: self.key,
             created,
             value_crc: crc32fast::hash(value),
+            crc: 0,
         }
     }
 
@@ -180,16 +239,18 @@ impl<'a> Record<'a> {
         2 * (FIXED_BYTES + self.key.len()) + value
     }
 
-    /// Writes the record into `out`, which has exactly [`Record::encoded_len`] bytes.
-    pub(super) fn encode(&self, place: Place, out: &mut [u8]) {
+    /// Writes the record into `out`, which has exactly [`Record::encoded_len`] bytes, and answers the
+    /// checksum of its head.
+    pub(super) fn encode(&self, place: Place, out: &mut [u8]) -> u32 {
         let head = self.head();
         let (first, rest) = out.split_at_mut(head.len());
         let (value, last) = rest.split_at_mut(rest.len() - head.len());
-        head.encode(place, first);
+        let crc = head.encode(place, first);
         last.copy_from_slice(first);
         if let Body::Put { value: content, .. } = self.body {
             value.copy_from_slice(content);
         }
+        crc
     }
 
     pub(super) fn decode(place: Place, bytes: &'a [u8]) -> Result<Record<'a>, BadRecord> {
@@ -257,6 +318,28 @@ mod tests {
         let mut bytes = vec![0; record.encoded_len()];
         record.encode(place, &mut bytes);
         bytes
+    }
+
+    #[test]
+    fn numbers_come_back_or_are_noticed() {
+        let mut numbers = Numbers {
+            revision: 7,
+            compacted: 3,
+            ..Numbers::default()
+        };
+        numbers.count(5);
+        numbers.count(9);
+        numbers.discount(5);
+        assert_eq!((numbers.records, numbers.sum), (1, 9));
+        let bytes = numbers.encode();
+        assert_eq!(Numbers::decode(&bytes), Some(numbers));
+        for bit in 0..bytes.len() * 8 {
+            let mut bytes = bytes;
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Numbers::decode(&bytes), None, "bit {bit}");
+        }
+        assert_eq!(Numbers::decode(&bytes[1..]), None);
+        assert_eq!(Numbers::decode(&[]), None);
     }
 
     proptest! {

@@ -13,6 +13,7 @@ mod directory;
 mod engine;
 mod fault;
 mod feed;
+mod file;
 mod index;
 mod layout;
 mod read;
@@ -27,8 +28,8 @@ use rhumb_meta::Revision;
 use tokio::sync::{Semaphore, oneshot};
 
 pub use backup::{RESTORE_REVISION_GAP, Report, backup_file, check, restore};
-pub use directory::FileError;
 pub use engine::Disk;
+pub use file::FileError;
 pub use retention::Retention;
 
 use crate::types::{check_key, check_prefix};
@@ -108,9 +109,9 @@ impl Embedded {
         if !database.exists() {
             directory.create_database(directory::initialise)?;
         }
-        let engine = directory::open_engine(&database, options.page_cache_bytes)?;
+        let engine = file::open_engine(&database, options.page_cache_bytes)?;
         Self::start(engine, options, Some(directory))
-            .map_err(|error| FileError::damaged(&database, error))
+            .map_err(|error| FileError::damaged(&database, fault::short(&error)))
     }
 
     /// Opens the store on a disk of the caller's own, such as a simulated one, or creates it there.

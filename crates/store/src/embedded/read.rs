@@ -5,57 +5,60 @@ use rhumb_meta::Revision;
 
 use super::fault::{damaged, from_redb};
 use super::index::{Index, Version};
-use super::layout::{Head, LOG, META, META_COMPACTED, META_REVISION, Place, Record};
+use super::layout::{Head, LOG, NUMBERS, Numbers, Place, Record};
 use crate::{Change, ChangeSet, Entry, Error, Key, Result};
 
 /// The log as it was at one moment. Later commits do not show.
 #[derive(Debug)]
 pub(super) struct Snapshot {
-    meta: ReadOnlyTable<&'static str, u64>,
+    numbers: Numbers,
     log: ReadOnlyTable<(u64, u32), &'static [u8]>,
 }
 
 impl Snapshot {
     pub(super) fn open(database: &impl ReadableDatabase) -> Result<Self> {
         let transaction = database.begin_read().map_err(from_redb)?;
+        let numbers = transaction.open_table(NUMBERS).map_err(from_redb)?;
         Ok(Snapshot {
-            meta: transaction.open_table(META).map_err(from_redb)?,
+            numbers: read_numbers(&numbers)?,
             log: transaction.open_table(LOG).map_err(from_redb)?,
         })
     }
 
-    pub(super) fn number(&self, name: &str) -> Result<u64> {
-        let number = self.meta.get(name).map_err(from_redb)?;
-        number
-            .map(|guard| guard.value())
-            .ok_or_else(|| damaged(name, "the number is missing"))
+    pub(super) fn revision(&self) -> Revision {
+        Revision::new(self.numbers.revision)
     }
 
-    pub(super) fn revision(&self) -> Result<Revision> {
-        self.number(META_REVISION).map(Revision::new)
+    pub(super) fn compacted(&self) -> Revision {
+        Revision::new(self.numbers.compacted)
     }
 
-    pub(super) fn compacted(&self) -> Result<Revision> {
-        self.number(META_COMPACTED).map(Revision::new)
-    }
-
-    /// Reads the whole log into an index, which also shows that every page of it can be read.
+    /// Reads the whole log into an index, and makes sure that it is the whole log.
     pub(super) fn index(&self) -> Result<Index> {
-        let (revision, compacted) = (self.revision()?.get(), self.compacted()?.get());
+        let Numbers {
+            revision,
+            compacted,
+            ..
+        } = self.numbers;
         let mut index = Index::new(revision, compacted);
+        let mut found = Numbers {
+            revision,
+            compacted,
+            ..Numbers::default()
+        };
         for row in self.log.iter().map_err(from_redb)? {
             let (place, bytes) = row.map_err(from_redb)?;
             let place = Place::from(place.value());
             let head = Head::of(place, bytes.value())
                 .map_err(|bad| damaged(&format!("revision {}", place.revision), bad.reason()))?;
+            found.count(head.crc);
             let created = head.created;
             index.add(&head.key.into(), Version { place, created });
         }
-        if index.revision().get() != revision {
-            return Err(damaged(
-                "revision",
-                "the log goes further than the revision",
-            ));
+        if found != self.numbers || index.revision().get() != revision {
+            let (found, wanted) = (found.records, self.numbers.records);
+            let reason = format!("it has {found} readable records instead of {wanted}");
+            return Err(damaged("the log", &reason));
         }
         Ok(index)
     }
@@ -64,15 +67,15 @@ impl Snapshot {
         entry_at(&self.log, key, place)
     }
 
-    /// The changes below `prefix` after a revision: at most `records_max` records are looked at. Also
-    /// tells how far it got, which may be beyond the last change that falls into the prefix.
+    /// The changes below `prefix` after a revision: not much more than `bytes_max` of the log is looked
+    /// at. Also tells how far it got, which may be beyond the last change that falls into the prefix.
     pub(super) fn changes(
         &self,
         prefix: &str,
         after: Revision,
-        records_max: usize,
+        bytes_max: usize,
     ) -> Result<(Vec<ChangeSet>, Revision)> {
-        let oldest = self.compacted()?;
+        let oldest = self.compacted();
         if after < oldest {
             return Err(Error::Compacted {
                 requested: after,
@@ -81,17 +84,19 @@ impl Snapshot {
         }
         let mut collected = Collected::new(prefix, after);
         let rows = self.log.range((after.get() + 1, 0)..).map_err(from_redb)?;
-        for (count, row) in rows.enumerate() {
+        let mut bytes_read = 0;
+        for row in rows {
             let (place, bytes) = row.map_err(from_redb)?;
             let place = Place::from(place.value());
-            if count >= records_max && place.revision != collected.revision {
+            if bytes_read >= bytes_max && place.revision != collected.revision {
                 collected.close();
                 return Ok((collected.sets, Revision::new(collected.revision)));
             }
+            bytes_read += bytes.value().len();
             collected.add(place, bytes.value())?;
         }
         collected.close();
-        Ok((collected.sets, self.revision()?.max(after)))
+        Ok((collected.sets, self.revision().max(after)))
     }
 }
 
@@ -137,6 +142,13 @@ impl<'a> Collected<'a> {
             });
         }
     }
+}
+
+pub(super) fn read_numbers(table: &impl ReadableTable<(), &'static [u8]>) -> Result<Numbers> {
+    let bytes = table.get(()).map_err(from_redb)?;
+    bytes
+        .and_then(|bytes| Numbers::decode(bytes.value()))
+        .ok_or_else(|| damaged("the numbers of the store", "their checksum does not match"))
 }
 
 /// The entry whose record lies at `place`.

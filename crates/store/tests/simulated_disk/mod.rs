@@ -13,6 +13,9 @@ use rhumb_store::embedded::Disk;
 
 const PAGE_BYTES: usize = 4096;
 
+/// As a kernel reports it.
+const EIO: i32 = 5;
+
 #[derive(Debug, Clone)]
 pub(crate) enum Operation {
     Write { offset: usize, bytes: Vec<u8> },
@@ -29,6 +32,9 @@ struct State {
     allocated: Vec<bool>,
     pages_max: Option<usize>,
     failing_syncs: bool,
+    failing_reads: usize,
+    /// Which of the coming syncs find no room, although all that was written is there.
+    full_syncs: std::ops::Range<usize>,
     /// After this many syncs no write finds room, not even where there was one.
     syncs_until_full: Option<usize>,
     opened: usize,
@@ -66,6 +72,16 @@ impl SimulatedDisk {
         let mut state = self.state();
         let used = state.allocated.iter().filter(|used| **used).count();
         state.pages_max = pages.map(|pages| used + pages);
+    }
+
+    /// Fails the next reads, as many as this.
+    pub(crate) fn fail_reads(&self, count: usize) {
+        self.state().failing_reads = count;
+    }
+
+    /// Lets these of the coming syncs report that there is no room.
+    pub(crate) fn fail_syncs_for_lack_of_room(&self, which: std::ops::Range<usize>) {
+        self.state().full_syncs = which;
     }
 
     /// Lets this many syncs pass, and then refuses every write for lack of room.
@@ -122,7 +138,11 @@ impl StorageBackend for SimulatedDisk {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let state = self.state();
+        let mut state = self.state();
+        if state.failing_reads > 0 {
+            state.failing_reads -= 1;
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
         let offset = offset as usize;
         let bytes = state.content.get(offset..offset + out.len());
         out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
@@ -141,8 +161,13 @@ impl StorageBackend for SimulatedDisk {
     fn sync_data(&self) -> io::Result<()> {
         let mut state = self.state();
         if state.failing_syncs {
-            // EIO, as a kernel reports it.
-            return Err(io::Error::from_raw_os_error(5));
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
+        let full = state.full_syncs.contains(&0);
+        let earlier = |bound: usize| bound.saturating_sub(1);
+        state.full_syncs = earlier(state.full_syncs.start)..earlier(state.full_syncs.end);
+        if full {
+            return Err(io::ErrorKind::StorageFull.into());
         }
         if let Some(syncs) = &mut state.syncs_until_full {
             *syncs = syncs.saturating_sub(1);

@@ -38,10 +38,11 @@ pub(super) async fn torture(rounds: usize) -> Result<String, String> {
             kill_a_writer(&data, below(&mut random, LIFE_MAX / 20), &mut acknowledged)?;
             kills_in_recovery += 1;
         }
-        judge(&data, &acknowledged).await.map_err(|violation| {
-            let kept = directory.path().display();
-            format!("round {round}: {violation} (the data was in {kept})")
-        })?;
+        if let Err(violation) = judge(&data, &acknowledged).await {
+            let kept = directory.keep();
+            let kept = kept.display();
+            return Err(format!("round {round}: {violation}; the data is in {kept}"));
+        }
         if shown.elapsed() > Duration::from_secs(10) {
             eprintln!("{round} of {rounds} rounds, {} writes", acknowledged.total);
             shown = Instant::now();
