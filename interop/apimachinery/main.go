@@ -1,13 +1,13 @@
-// Answers questions about Kubernetes' apimachinery: one JSON object a line in, one a line out, in order.
+// Answers questions about Kubernetes' apimachinery and the errors of its apiserver: one JSON object a line in, one a line out, in order.
 package main
 
 import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"strconv"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -25,11 +26,21 @@ const lineBytesMax = 16 << 20
 type question struct {
 	Op       string                `json:"op"`
 	Input    string                `json:"input"`
+	Path     string                `json:"path"`
+	Operator string                `json:"operator"`
+	Values   []string              `json:"values"`
 	Labels   map[string]string     `json:"labels"`
 	Selector *metav1.LabelSelector `json:"selector"`
+	Options  validationOptions     `json:"options"`
 	Seconds  int64                 `json:"seconds"`
 	Nanos    int64                 `json:"nanos"`
+	Bits     uint64                `json:"bits"`
 	Status   statusQuestion        `json:"status"`
+}
+
+type validationOptions struct {
+	InvalidLabelValue bool `json:"invalid_label_value"`
+	UnknownOperator   bool `json:"unknown_operator"`
 }
 
 // Fields that do not apply to a question stay at their zero value, on both sides.
@@ -37,6 +48,7 @@ type answer struct {
 	Output   string              `json:"output"`
 	Error    string              `json:"error"`
 	Matches  bool                `json:"matches"`
+	Outdated bool                `json:"outdated"`
 	Exact    map[string]string   `json:"exact"`
 	Problems map[string][]string `json:"problems"`
 	Errors   []string            `json:"errors"`
@@ -74,6 +86,8 @@ func reply(q *question) answer {
 	switch q.Op {
 	case "labels":
 		return askLabels(q)
+	case "requirement":
+		return askRequirement(q)
 	case "fields":
 		return askFields(q)
 	case "labelselector":
@@ -88,8 +102,11 @@ func reply(q *question) answer {
 	case "json":
 		return answer{Output: encode(q.Input)}
 	case "time":
-		at := time.Unix(q.Seconds, q.Nanos)
-		return answer{Output: encode(metav1.NewTime(at)) + encode(metav1.NewMicroTime(at))}
+		return answer{Output: printTime(q.Seconds, q.Nanos)}
+	case "readtime":
+		return answer{Output: readTime(q.Input)}
+	case "float":
+		return answer{Output: printFloat(math.Float64frombits(q.Bits))}
 	case "status":
 		return answer{Status: askStatus(&q.Status)}
 	}
@@ -112,11 +129,31 @@ func encode(value any) string {
 }
 
 func askLabels(q *question) answer {
-	selector, err := labels.Parse(q.Input)
+	selector, err := labels.Parse(q.Input, under(q.Path)...)
 	if err != nil {
 		return answer{Error: err.Error()}
 	}
 	return describe(selector, q.Labels)
+}
+
+func under(name string) []field.PathOption {
+	if name == "" {
+		return nil
+	}
+	return []field.PathOption{field.WithPath(field.NewPath(name))}
+}
+
+// No values are nil, as in all callers upstream: an empty list that is not nil would be shown as [].
+func askRequirement(q *question) answer {
+	var values []string
+	if len(q.Values) > 0 {
+		values = q.Values
+	}
+	requirement, err := labels.NewRequirement(q.Input, selection.Operator(q.Operator), values, under(q.Path)...)
+	if err != nil {
+		return answer{Error: err.Error()}
+	}
+	return answer{Output: requirement.String(), Matches: requirement.Matches(labels.Set(q.Labels))}
 }
 
 func describe(selector labels.Selector, set map[string]string) answer {
@@ -153,10 +190,14 @@ func askLabelSelector(q *question) answer {
 	} else {
 		result = describe(selector, q.Labels)
 	}
-	options := metavalidation.LabelSelectorValidationOptions{}
+	options := metavalidation.LabelSelectorValidationOptions{
+		AllowInvalidLabelValueInSelector:  q.Options.InvalidLabelValue,
+		AllowUnknownOperatorInRequirement: q.Options.UnknownOperator,
+	}
 	for _, problem := range metavalidation.ValidateLabelSelector(q.Selector, options, field.NewPath("spec", "selector")) {
 		result.Errors = append(result.Errors, problem.Error())
 	}
+	result.Outdated = metavalidation.LabelSelectorHasInvalidLabelValue(q.Selector)
 	return result
 }
 

@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
+	"k8s.io/apiserver/pkg/storage"
 )
 
 type statusQuestion struct {
@@ -18,6 +20,8 @@ type statusQuestion struct {
 	Retry       int          `json:"retry"`
 	Code        int          `json:"code"`
 	Unexpected  bool         `json:"unexpected"`
+	Wanted      uint64       `json:"wanted"`
+	Accepted    []string     `json:"accepted"`
 	Errors      []fieldError `json:"errors"`
 }
 
@@ -35,13 +39,13 @@ func askStatus(q *statusQuestion) *metav1.Status {
 	if err == nil {
 		return nil
 	}
-	status := err.ErrStatus
+	status := err.Status()
 	status.Kind = "Status"
 	status.APIVersion = "v1"
 	return &status
 }
 
-func newStatus(q *statusQuestion) *apierrors.StatusError {
+func newStatus(q *statusQuestion) apierrors.APIStatus {
 	resource := schema.GroupResource{Group: q.Group, Resource: q.Resource}
 	switch q.Constructor {
 	case "not_found":
@@ -80,10 +84,22 @@ func newStatus(q *statusQuestion) *apierrors.StatusError {
 		return apierrors.NewInternalError(errors.New(q.Message))
 	case "service_unavailable":
 		return apierrors.NewServiceUnavailable(q.Message)
+	case "not_acceptable":
+		return asStatus(negotiation.NewNotAcceptableError(q.Accepted))
+	case "unsupported_media_type":
+		return asStatus(negotiation.NewUnsupportedMediaTypeError(q.Accepted))
+	case "too_large_resource_version":
+		return asStatus(storage.NewTooLargeResourceVersionError(q.Wanted, uint64(q.Code), q.Retry))
 	case "server_response":
 		return apierrors.NewGenericServerResponse(q.Code, "POST", resource, q.Name, q.Message, q.Retry, q.Unexpected)
 	}
 	return nil
+}
+
+func asStatus(err error) apierrors.APIStatus {
+	var status apierrors.APIStatus
+	errors.As(err, &status)
+	return status
 }
 
 func fieldErrors(questions []fieldError) field.ErrorList {
@@ -116,6 +132,12 @@ func newFieldError(at *field.Path, q fieldError) *field.Error {
 		return field.NotFound(at, q.Value)
 	case "too_long":
 		return field.TooLong(at, q.Value, q.Number)
+	case "too_long_characters":
+		return field.TooLongCharacters(at, q.Value, q.Number)
+	case "too_short":
+		return field.TooShort(at, q.Value, q.Number)
+	case "too_many_unknown":
+		return field.TooMany(at, -1, q.Number)
 	case "too_many":
 		return field.TooMany(at, len(q.Value), q.Number)
 	case "too_few":

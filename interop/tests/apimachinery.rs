@@ -1,4 +1,4 @@
-//! rhumb-meta beside Kubernetes' apimachinery: the same questions to both, and every answer must be the same.
+//! rhumb-meta beside Kubernetes' apimachinery and apiserver: the same questions to both, and every answer must be the same.
 //!
 //! Texts are compared to the letter: selectors printed back, error messages, Status objects. The questions
 //! are a table of known edges and random ones from a fixed seed; PROPTEST_CASES sets how many.
@@ -17,6 +17,8 @@ mod questions;
 mod support;
 #[path = "apimachinery/unicode.rs"]
 mod unicode;
+#[path = "apimachinery/values.rs"]
+mod values;
 
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -36,7 +38,7 @@ fn sample(strategy: impl Strategy<Value = Question>) -> Vec<Question> {
     let mut draw = || {
         strategy
             .new_tree(&mut runner)
-            .expect("nothing is filtered out")
+            .expect("little is filtered out")
             .current()
     };
     (0..cases).map(|_| draw()).collect()
@@ -75,6 +77,7 @@ fn compare(mut questions: Vec<Question>) {
 #[test]
 fn known_edges_are_read_alike() {
     compare(questions::table());
+    compare(values::table());
 }
 
 #[test]
@@ -104,7 +107,22 @@ fn statuses_and_field_errors_are_made_alike() {
 
 #[test]
 fn timestamps_are_printed_alike() {
-    compare(sample(questions::time()));
+    compare(sample(values::time()));
+}
+
+#[test]
+fn timestamps_are_read_alike() {
+    compare(sample(values::read_time()));
+}
+
+#[test]
+fn floats_are_printed_and_encoded_alike() {
+    compare(sample(values::float()));
+}
+
+#[test]
+fn requirements_are_made_and_matched_alike() {
+    compare(sample(values::requirement()));
 }
 
 #[test]

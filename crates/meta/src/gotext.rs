@@ -5,6 +5,7 @@
 
 use std::fmt::{self, Write as _};
 use std::io;
+use std::str::FromStr;
 
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
@@ -92,27 +93,79 @@ impl Formatter for GoFormatter {
     }
 
     fn write_f64<W: io::Write + ?Sized>(&mut self, w: &mut W, value: f64) -> io::Result<()> {
-        let exponential = value != 0.0 && !(1e-6..1e21).contains(&value.abs());
-        if exponential {
-            // Go trims the exponent of small numbers (1e-7) but signs that of large ones (1e+21).
-            let text = format!("{value:e}");
-            let signed = if text.contains("e-") {
-                text
-            } else {
-                text.replace('e', "e+")
-            };
-            w.write_all(signed.as_bytes())
-        } else {
-            write!(w, "{value}")
-        }
+        let is_plain = value == 0.0 || (1e-6..1e21).contains(&value.abs());
+        write_float(w, value, is_plain)
     }
 
+    // Not by way of f64, which would show digits that the value does not have.
     fn write_f32<W: io::Write + ?Sized>(&mut self, w: &mut W, value: f32) -> io::Result<()> {
-        self.write_f64(w, f64::from(value))
+        let is_plain = value == 0.0 || (1e-6..1e21).contains(&value.abs());
+        write_float(w, value, is_plain)
     }
 }
 
-/// A float as Go's `%v` prints it: an exponent of at least two digits from 1e21 on and below 1e-4.
+/// Go trims the exponent of small numbers (1e-7) but signs that of large ones (1e+21).
+fn write_float<W, F>(w: &mut W, value: F, is_plain: bool) -> io::Result<()>
+where
+    W: io::Write + ?Sized,
+    F: Float,
+{
+    if is_plain {
+        return w.write_all(plain(value).as_bytes());
+    }
+    let text = exponential(value);
+    let signed = if text.contains("e-") {
+        text
+    } else {
+        text.replace('e', "e+")
+    };
+    w.write_all(signed.as_bytes())
+}
+
+trait Float: Copy + PartialEq + FromStr + fmt::Display + fmt::LowerExp {}
+
+impl Float for f32 {}
+
+impl Float for f64 {}
+
+fn plain<F: Float>(value: F) -> String {
+    ties_to_even(value, value.to_string(), |digits| {
+        format!("{value:.digits$}")
+    })
+}
+
+fn exponential<F: Float>(value: F) -> String {
+    ties_to_even(value, format!("{value:e}"), |digits| {
+        format!("{value:.digits$e}")
+    })
+}
+
+/// The fewest digits that read back as the value, as Go chooses them.
+///
+/// Of two such texts that are equally near the value, the standard library takes the larger and Go the even
+/// one, as rounding to that many digits does. Rounding alone would not do: next to a power of two, the nearest
+/// text may read back as another value. (Without a fraction there are no ties: the distance to such a text
+/// would be more than the distance to the next float.)
+fn ties_to_even<F: Float>(
+    value: F,
+    shortest: String,
+    round: impl FnOnce(usize) -> String,
+) -> String {
+    let Some((_, fraction)) = shortest.split_once('.') else {
+        return shortest;
+    };
+    let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
+    let rounded = round(digits);
+    match rounded.parse::<F>() {
+        Ok(read) if read == value => rounded,
+        _ => shortest,
+    }
+}
+
+/// Where Go's `%v` shows a float without an exponent: from 1e-4 to below 1e6, which is not where its JSON does.
+const PLAIN_EXPONENTS: std::ops::Range<i32> = -4..6;
+
+/// A float as Go's `%v` prints it: `1e+06` and `1e-05`, with at least two digits of exponent.
 pub fn float(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
@@ -120,18 +173,15 @@ pub fn float(value: f64) -> String {
     if value.is_infinite() {
         return if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
     }
-    if value == 0.0 || (1e-4..1e21).contains(&value.abs()) {
-        return value.to_string();
-    }
-    let text = format!("{value:e}");
-    let Some((mantissa, exponent)) = text.split_once('e') else {
+    let text = exponential(value);
+    let parts = text.split_once('e');
+    let Some((mantissa, Ok(exponent))) = parts.map(|(m, e)| (m, e.parse::<i32>())) else {
         return text;
     };
-    let (sign, digits) = match exponent.strip_prefix('-') {
-        Some(digits) => ('-', digits),
-        None => ('+', exponent),
-    };
-    format!("{mantissa}e{sign}{digits:0>2}")
+    if PLAIN_EXPONENTS.contains(&exponent) {
+        return plain(value);
+    }
+    format!("{mantissa}e{exponent:+03}")
 }
 
 #[cfg(test)]
@@ -169,17 +219,45 @@ mod tests {
             json(&[1.0, 0.5, 1e20, 1e21, 1e-6, 1e-7, 0.0]),
             "[1,0.5,100000000000000000000,1e+21,0.000001,1e-7,0]"
         );
+        assert_eq!(
+            json(&[0.1_f32, 3.3, 16_777_216.0, 1e20, 1e21, 1e-6, 1e-7, -0.0]),
+            "[0.1,3.3,16777216,100000000000000000000,1e+21,0.000001,1e-7,-0]"
+        );
         assert_eq!(json(&Option::<u8>::None), "null");
+    }
+
+    #[test]
+    fn of_two_shortest_texts_the_even_one_is_taken() {
+        assert_eq!(
+            json(&[2_287_242.0_f32 + 0.25, 2_287_242.0 + 0.75]),
+            "[2287242.2,2287242.8]"
+        );
+        let tie = 1_125_899_906_842_624.0 + 0.25;
+        assert_eq!(json(&tie), "1125899906842624.2");
+        assert_eq!(float(tie), "1.1258999068426242e+15");
     }
 
     #[test]
     fn floats_are_printed_as_go_prints_them() {
         let table = [
+            (0.0, "0"),
+            (-0.0, "-0"),
             (1.0, "1"),
             (0.25, "0.25"),
-            (1e20, "100000000000000000000"),
+            (-999_999.5, "-999999.5"),
+            (1e5, "100000"),
+            (1e6, "1e+06"),
+            (1_234_567.0, "1.234567e+06"),
+            (123_456_789.25, "1.2345678925e+08"),
+            (1e20, "1e+20"),
             (1e21, "1e+21"),
+            (1e100, "1e+100"),
+            (0.0001, "0.0001"),
+            (0.000_099, "9.9e-05"),
             (-1.5e-7, "-1.5e-07"),
+            (f64::NAN, "NaN"),
+            (f64::INFINITY, "+Inf"),
+            (f64::NEG_INFINITY, "-Inf"),
         ];
         for (value, want) in table {
             assert_eq!(float(value), want);

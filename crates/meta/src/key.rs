@@ -249,6 +249,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::testing::config())]
+
         #[test]
         fn a_storage_key_reads_back_as_its_object(namespace in proptest::option::of(".{0,8}"), name in ".{0,8}") {
             let prefix = StoragePrefix::new("pods").expect("valid");

@@ -22,6 +22,8 @@ pub mod key;
 pub mod labels;
 pub mod revision;
 pub mod status;
+#[cfg(test)]
+mod testing;
 pub mod validation;
 
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};

@@ -21,9 +21,9 @@ impl Revision {
         self.0
     }
 
-    /// The revision after this one.
+    /// The revision after this one. The last there is stays: a client can write it, the store never gets there.
     pub const fn next(self) -> Self {
-        Revision(self.0 + 1)
+        Revision(self.0.saturating_add(1))
     }
 }
 
@@ -56,6 +56,14 @@ impl FromStr for Revision {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_next_revision_is_larger_until_there_is_none() {
+        assert_eq!(Revision::ZERO.next(), Revision::new(1));
+        let last: Revision = u64::MAX.to_string().parse().expect("canonical");
+        assert_eq!(Revision::new(u64::MAX - 1).next(), last);
+        assert_eq!(last.next(), last);
+    }
 
     #[test]
     fn only_the_canonical_form_is_a_revision() {

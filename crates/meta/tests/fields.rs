@@ -4,7 +4,7 @@ mod support;
 
 use proptest::prelude::*;
 use rhumb_meta::fields::{Operator, Requirement, Selector, escape};
-use rhumb_meta::labels::SELECTOR_MAX_BYTES;
+use rhumb_meta::labels::{REQUIREMENTS_MAX, SELECTOR_MAX_BYTES};
 
 fn requirement() -> impl Strategy<Value = (String, bool, String)> {
     let field = prop::sample::select(vec!["metadata.name", "spec.nodeName", "status.phase", ""])
@@ -40,6 +40,8 @@ fn any_text() -> impl Strategy<Value = String> {
 }
 
 proptest! {
+    #![proptest_config(support::config())]
+
     #[test]
     fn matching_agrees_with_the_oracle(requirements in selector(), fields in proptest::collection::vec(requirement(), 0..4)) {
         let fields: Vec<(String, String)> = fields.into_iter().map(|(field, _, value)| (field, value)).collect();
@@ -126,6 +128,42 @@ fn wrong_field_selectors_are_refused_in_upstreams_words() {
             "{text:?}"
         );
     }
+}
+
+#[test]
+fn nothing_and_everything_are_what_they_say() {
+    let more = || [Requirement::new("a", Operator::Equals, "b")];
+    assert!(Selector::nothing().and(more()).is_nothing());
+    assert!(!Selector::nothing().and(more()).matches(&[("a", "b")]));
+    assert!(Selector::nothing().and([]).is_nothing());
+    assert!(Selector::everything().is_everything() && !Selector::everything().is_nothing());
+    assert_eq!(
+        Selector::everything().and(more()),
+        Selector::equals("a", "b")
+    );
+    let both = Selector::equals("c", "d").and(more());
+    assert_eq!(both.to_string(), "c=d,a=b");
+    let kept = Selector::nothing().transform(|f, v| Ok::<_, ()>((f.to_owned(), v.to_owned())));
+    assert_eq!(kept, Ok(Selector::nothing()));
+}
+
+#[test]
+fn field_selectors_beyond_the_limits_are_refused() {
+    let many = |count: usize| "a=b,".repeat(count);
+    let most = Selector::parse(&many(REQUIREMENTS_MAX)).expect("at the limit");
+    assert_eq!(most.requirements().map(<[_]>::len), Some(REQUIREMENTS_MAX));
+    let error = Selector::parse(&many(REQUIREMENTS_MAX + 1)).expect_err("one too many");
+    assert_eq!(
+        error.to_string(),
+        "selector has too many requirements: at most 4096 are accepted"
+    );
+    let long = format!("a={}", "b".repeat(SELECTOR_MAX_BYTES - 2));
+    assert!(Selector::parse(&long).is_ok());
+    let error = Selector::parse(&format!("{long}b")).expect_err("one byte too long");
+    assert_eq!(
+        error.to_string(),
+        "selector of 1048577 bytes is too long: at most 1048576 bytes are accepted"
+    );
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
+use rhumb_meta::field::Path;
 use rhumb_meta::labels::{Operator, REQUIREMENTS_MAX, Requirement, SELECTOR_MAX_BYTES, Selector};
 
 /// Upstream's rules, one line each, on a copy of the labels.
@@ -40,6 +41,8 @@ fn oracle(requirement: &Requirement, labels: &[(String, String)]) -> bool {
 }
 
 proptest! {
+    #![proptest_config(support::config())]
+
     #[test]
     fn matching_agrees_with_the_oracle(text in support::selector(), labels in support::labels()) {
         let selector = Selector::parse(&text).expect("generated selectors are valid");
@@ -154,6 +157,27 @@ fn wrong_selectors_are_refused_in_upstreams_words() {
     }
     let key = Selector::parse("a/b/c").expect_err("not a key").to_string();
     assert!(key.starts_with("unable to parse requirement: <nil>: Invalid value: \"a/b/c\": a valid label key must consist of"), "{key}");
+}
+
+#[test]
+fn errors_are_at_the_path_that_is_given() {
+    let spec = Path::new("spec");
+    let path = spec.child("selector");
+    let table = [
+        ("a/b/c", "spec.selector: Invalid value"),
+        ("a=-", "spec.selector.values[0][a]: Invalid value"),
+        ("a>x", "spec.selector.values[0]: Invalid value"),
+    ];
+    for (text, want) in table {
+        let error = Selector::parse_at(&path, text).expect_err(text).to_string();
+        assert!(
+            error.starts_with(&format!("unable to parse requirement: {want}")),
+            "{error}"
+        );
+    }
+    let error = Requirement::new_at(&path, "-", Operator::Exists, &["b"]).expect_err("both");
+    let fields: Vec<&str> = error.iter().map(|error| error.field.as_str()).collect();
+    assert_eq!(fields, ["spec.selector.key", "spec.selector.values"]);
 }
 
 #[test]

@@ -3,22 +3,25 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
+use rhumb_meta::clock::ParseTimestampError;
 use rhumb_meta::field::{BadValue, Error, ErrorList, Path};
-use rhumb_meta::labels::{LabelSelector, Requirement, Selector, ValidationOptions};
+use rhumb_meta::labels::{LabelSelector, Operator, Requirement, Selector, ValidationOptions};
 use rhumb_meta::status::{ServerResponse, StatusCause};
 use rhumb_meta::{
-    GroupKind, GroupResource, GroupVersion, Status, Timestamp, fields, gotext, validation,
+    GroupKind, GroupResource, GroupVersion, Revision, Status, Timestamp, fields, gotext, validation,
 };
 
 use crate::protocol::{Answer, FieldError, Question, StatusQuestion};
+use crate::values::OPERATORS;
 
 pub(crate) fn reply(question: &Question) -> Answer {
     let input = question.input.as_str();
     match question.op {
-        "labels" => match Selector::parse(input) {
+        "labels" => match Selector::parse_at(&under(question), input) {
             Ok(selector) => describe(&selector, &question.labels),
             Err(error) => refused(error),
         },
+        "requirement" => requirement(question),
         "fields" => match fields::Selector::parse(input) {
             Ok(selector) => describe_fields(&selector, &question.labels),
             Err(error) => refused(error),
@@ -39,6 +42,12 @@ pub(crate) fn reply(question: &Question) -> Answer {
                 at.rfc3339_micro()
             ))
         }
+        "readtime" => printed(format_args!(
+            "{} {}",
+            instant(input.parse()),
+            instant(Timestamp::from_rfc3339_micro(input))
+        )),
+        "float" => printed(float(f64::from_bits(question.bits))),
         "status" => {
             let status = status(&question.status);
             Answer {
@@ -62,6 +71,52 @@ fn refused(error: impl Display) -> Answer {
         error: error.to_string(),
         ..Answer::default()
     }
+}
+
+fn under(question: &Question) -> Path<'static> {
+    match question.path {
+        "" => Path::NIL,
+        path => Path::new(path),
+    }
+}
+
+fn requirement(question: &Question) -> Answer {
+    let path = under(question);
+    let (key, values) = (question.input.as_str(), question.values.as_slice());
+    let operator = operator(question.operator);
+    let made = match question.path {
+        "" => Requirement::new(key, operator, values),
+        _ => Requirement::new_at(&path, key, operator, values),
+    };
+    match made {
+        Ok(requirement) => Answer {
+            matches: requirement.matches(&question.labels),
+            ..printed(requirement)
+        },
+        Err(errors) => refused(errors),
+    }
+}
+
+fn operator(text: &str) -> Operator {
+    let known = OPERATORS.into_iter().find(|known| known.as_str() == text);
+    known.unwrap_or_else(|| panic!("unknown operator {text}"))
+}
+
+fn instant(read: Result<Timestamp, ParseTimestampError>) -> String {
+    match read {
+        Ok(at) => format!("{}.{}", at.unix_seconds(), at.subsec_nanos()),
+        Err(_) => "refused".to_owned(),
+    }
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "JSON in both sizes is the question"
+)]
+fn float(value: f64) -> String {
+    let shown = Error::invalid(&Path::new("x"), value, "");
+    let single = value as f32;
+    format!("{shown} {} {}", gotext::json(&value), gotext::json(&single))
 }
 
 fn describe(selector: &Selector, labels: &BTreeMap<String, String>) -> Answer {
@@ -110,8 +165,13 @@ fn label_selector(question: &Question) -> Answer {
         Err(error) => refused(error),
     };
     if let Some(selector) = &question.selector {
-        let errors = selector.validate(ValidationOptions::default(), &Path::new("spec.selector"));
+        let options = ValidationOptions {
+            allow_invalid_label_value: question.options.invalid_label_value,
+            allow_unknown_operator: question.options.unknown_operator,
+        };
+        let errors = selector.validate(options, &Path::new("spec.selector"));
         answer.errors = errors.iter().map(ToString::to_string).collect();
+        answer.outdated = selector.has_invalid_label_value();
     }
     answer
 }
@@ -174,6 +234,16 @@ fn status(q: &StatusQuestion) -> Option<Status> {
         "gone" => Status::gone(message),
         "internal_error" => Status::internal_error(message),
         "service_unavailable" => Status::service_unavailable(message),
+        "not_acceptable" => Status::not_acceptable(&accepted(q)),
+        "unsupported_media_type" => Status::unsupported_media_type(&accepted(q)),
+        "too_large_resource_version" => {
+            let current = u64::try_from(q.code).expect("is positive");
+            Status::too_large_resource_version(
+                Revision::new(q.wanted),
+                Revision::new(current),
+                q.retry,
+            )
+        }
         "server_response" => Status::from_server_response(&ServerResponse {
             code: q.code,
             verb: "POST",
@@ -185,6 +255,10 @@ fn status(q: &StatusQuestion) -> Option<Status> {
         }),
         _ => return None,
     })
+}
+
+fn accepted(q: &StatusQuestion) -> Vec<&str> {
+    q.accepted.iter().map(String::as_str).collect()
 }
 
 fn field_error(q: &FieldError) -> Error {
@@ -206,6 +280,9 @@ fn field_error(q: &FieldError) -> Error {
         "duplicate" => Error::duplicate(at, value),
         "not_found" => Error::not_found(at, value),
         "too_long" => Error::too_long(at, q.number),
+        "too_long_characters" => Error::too_long_characters(at, q.number),
+        "too_short" => Error::too_short(at, q.number),
+        "too_many_unknown" => Error::too_many(at, None, q.number),
         "too_many" => Error::too_many(at, Some(value.len()), q.number),
         "too_few" => Error::too_few(at, value.len(), q.number),
         _ => Error::internal(at, detail),

@@ -10,10 +10,15 @@ use serde_json::Value;
 pub(crate) struct Question {
     pub(crate) op: &'static str,
     pub(crate) input: String,
+    pub(crate) path: &'static str,
+    pub(crate) operator: &'static str,
+    pub(crate) values: Vec<String>,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) selector: Option<LabelSelector>,
+    pub(crate) options: Options,
     pub(crate) seconds: i64,
     pub(crate) nanos: u32,
+    pub(crate) bits: u64,
     pub(crate) status: StatusQuestion,
 }
 
@@ -27,6 +32,12 @@ impl Question {
     }
 }
 
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(crate) struct Options {
+    pub(crate) invalid_label_value: bool,
+    pub(crate) unknown_operator: bool,
+}
+
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct StatusQuestion {
     pub(crate) constructor: &'static str,
@@ -37,6 +48,8 @@ pub(crate) struct StatusQuestion {
     pub(crate) retry: i32,
     pub(crate) code: i32,
     pub(crate) unexpected: bool,
+    pub(crate) wanted: u64,
+    pub(crate) accepted: Vec<String>,
     pub(crate) errors: Vec<FieldError>,
 }
 
@@ -56,6 +69,8 @@ pub(crate) struct Answer {
     pub(crate) output: String,
     pub(crate) error: String,
     pub(crate) matches: bool,
+    /// Whether a selector has a value that only an old object may have.
+    pub(crate) outdated: bool,
     #[serde(deserialize_with = "null_is_empty")]
     pub(crate) exact: BTreeMap<String, String>,
     #[serde(deserialize_with = "null_is_empty")]

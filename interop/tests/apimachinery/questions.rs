@@ -8,7 +8,7 @@ use rhumb_meta::LabelSelector;
 use rhumb_meta::labels::LabelSelectorRequirement;
 
 use crate::edges::EDGES;
-use crate::protocol::{FieldError, Question, StatusQuestion};
+use crate::protocol::{FieldError, Options, Question, StatusQuestion};
 use crate::support;
 
 pub(crate) fn table() -> Vec<Question> {
@@ -59,7 +59,11 @@ pub(crate) fn table() -> Vec<Question> {
     questions
 }
 
-fn set() -> impl Strategy<Value = BTreeMap<String, String>> {
+pub(crate) fn path() -> impl Strategy<Value = &'static str> {
+    select(vec!["", "spec.selector"])
+}
+
+pub(crate) fn set() -> impl Strategy<Value = BTreeMap<String, String>> {
     support::labels().prop_map(|labels| labels.into_iter().collect())
 }
 
@@ -69,7 +73,8 @@ pub(crate) fn labels() -> impl Strategy<Value = Question> {
         1 => support::selector(),
         1 => support::requirement(),
     ];
-    (input, set()).prop_map(|(input, labels)| Question {
+    (input, path(), set()).prop_map(|(input, path, labels)| Question {
+        path,
         labels,
         ..Question::text("labels", input)
     })
@@ -83,7 +88,7 @@ pub(crate) fn fields() -> impl Strategy<Value = Question> {
     })
 }
 
-fn name() -> impl Strategy<Value = String> {
+pub(crate) fn name() -> impl Strategy<Value = String> {
     prop_oneof![
         3 => support::key(),
         1 => "[a-zA-Z0-9._/-]{0,12}",
@@ -125,10 +130,18 @@ pub(crate) fn label_selector() -> impl Strategy<Value = Question> {
             match_expressions,
         },
     );
-    (selector, set()).prop_map(|(selector, labels)| Question {
+    let options =
+        (any::<bool>(), any::<bool>()).prop_map(|(invalid_label_value, unknown_operator)| {
+            Options {
+                invalid_label_value,
+                unknown_operator,
+            }
+        });
+    (selector, options, set()).prop_map(|(selector, options, labels)| Question {
         op: "labelselector",
         labels,
         selector: Some(selector),
+        options,
         ..Question::default()
     })
 }
@@ -154,6 +167,9 @@ const CONSTRUCTORS: &[&str] = &[
     "gone",
     "internal_error",
     "service_unavailable",
+    "not_acceptable",
+    "unsupported_media_type",
+    "too_large_resource_version",
     "server_response",
     "server_response",
 ];
@@ -173,7 +189,10 @@ const FIELD_ERRORS: &[&str] = &[
     "duplicate",
     "not_found",
     "too_long",
+    "too_long_characters",
+    "too_short",
     "too_many",
+    "too_many_unknown",
     "too_few",
     "internal",
 ];
@@ -205,7 +224,8 @@ pub(crate) fn status() -> impl Strategy<Value = Question> {
     let group = select(vec!["", "apps", "example.com"]).prop_map(str::to_owned);
     let resource = select(vec!["", "pods", "deployments"]).prop_map(str::to_owned);
     let errors = proptest::collection::vec(field_error(), 0..4);
-    let numbers = (0_i32..4, select(CODES), any::<bool>());
+    let numbers = (0_i32..4, select(CODES), any::<bool>(), any::<u64>());
+    let accepted = proptest::collection::vec(word(), 0..3);
     (
         select(CONSTRUCTORS),
         group,
@@ -213,10 +233,11 @@ pub(crate) fn status() -> impl Strategy<Value = Question> {
         word(),
         word(),
         numbers,
-        errors,
+        (accepted, errors),
     )
         .prop_map(
-            |(constructor, group, resource, name, message, (retry, code, unexpected), errors)| {
+            |(constructor, group, resource, name, message, numbers, (accepted, errors))| {
+                let (retry, code, unexpected, wanted) = numbers;
                 Question {
                     op: "status",
                     status: StatusQuestion {
@@ -228,24 +249,14 @@ pub(crate) fn status() -> impl Strategy<Value = Question> {
                         retry,
                         code,
                         unexpected,
+                        wanted,
+                        accepted,
                         errors,
                     },
                     ..Question::default()
                 }
             },
         )
-}
-
-/// Years 1 to 9999; the very first second is Go's zero time, which is no time at all.
-pub(crate) fn time() -> impl Strategy<Value = Question> {
-    let seconds =
-        prop_oneof![1 => -62_135_596_799_i64..=253_402_300_799, 1 => 0_i64..4_102_444_800];
-    (seconds, 0_u32..1_000_000_000).prop_map(|(seconds, nanos)| Question {
-        op: "time",
-        seconds,
-        nanos,
-        ..Question::default()
-    })
 }
 
 pub(crate) fn text() -> impl Strategy<Value = Question> {

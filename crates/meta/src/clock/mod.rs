@@ -1,15 +1,17 @@
 //! Time as an argument.
 //!
-//! Nothing in rhumb reads the time but through a [`Clock`], so that tests decide what time it is: hours pass
-//! at once, and the wall clock can jump back without anything else noticing.
+//! Code whose behaviour depends on the time takes a [`Clock`] rather than ask the machine, so that its tests
+//! decide what time it is: hours pass at once, and the wall clock can jump back without anything else noticing.
 
+mod parse;
 mod timestamp;
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-pub use timestamp::{ParseTimestampError, Rfc3339, Timestamp};
+pub use parse::ParseTimestampError;
+pub use timestamp::{Rfc3339, Timestamp};
 
 /// Tells the time; shared as `Arc<dyn Clock>`.
 pub trait Clock: fmt::Debug + Send + Sync {

@@ -1,11 +1,10 @@
 //! A point in time, and the two forms the API shows it in.
 
 use std::fmt;
-use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const NANOS_PER_SECOND: u32 = 1_000_000_000;
-const SECONDS_PER_DAY: i64 = 86_400;
+pub(super) const SECONDS_PER_DAY: i64 = 86_400;
 
 /// A point in time in UTC, to the nanosecond.
 ///
@@ -104,96 +103,17 @@ impl fmt::Display for Rfc3339 {
         let (year, month, day) = date_of(self.at.seconds.div_euclid(SECONDS_PER_DAY));
         let second = self.at.seconds.rem_euclid(SECONDS_PER_DAY);
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        let sign = if year < 0 { "-" } else { "" };
+        let year = year.unsigned_abs();
         write!(
             f,
-            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"
+            "{sign}{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"
         )?;
         if self.micros {
             write!(f, ".{:06}", self.at.nanos / 1000)?;
         }
         f.write_str("Z")
     }
-}
-
-/// Why a string is not a timestamp.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a timestamp: want RFC 3339, such as 2006-01-02T15:04:05Z")]
-pub struct ParseTimestampError(String);
-
-impl FromStr for Timestamp {
-    type Err = ParseTimestampError;
-
-    /// Reads RFC 3339 with any fraction of a second and any offset; digits after the ninth are dropped.
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        parse(text).ok_or_else(|| ParseTimestampError(text.to_owned()))
-    }
-}
-
-fn parse(text: &str) -> Option<Timestamp> {
-    let mut rest = text.as_bytes();
-    let year = number(&mut rest, 4)?;
-    let month = after(&mut rest, b'-').and_then(|()| number(&mut rest, 2))?;
-    let day = after(&mut rest, b'-').and_then(|()| number(&mut rest, 2))?;
-    let hour = after(&mut rest, b'T').and_then(|()| number(&mut rest, 2))?;
-    let minute = after(&mut rest, b':').and_then(|()| number(&mut rest, 2))?;
-    let second = after(&mut rest, b':').and_then(|()| number(&mut rest, 2))?;
-    if !(1..=12).contains(&month) || !(1..=days_in(year, month)).contains(&day) {
-        return None;
-    }
-    if hour > 23 || minute > 59 || second > 59 {
-        return None;
-    }
-    let nanos = fraction(&mut rest)?;
-    let offset_seconds = offset(rest)?;
-    let of_day = hour * 3600 + minute * 60 + second;
-    Some(Timestamp::from_unix(
-        days_until(year, month, day) * SECONDS_PER_DAY + of_day - offset_seconds,
-        nanos,
-    ))
-}
-
-fn after(rest: &mut &[u8], expected: u8) -> Option<()> {
-    let (&first, tail) = rest.split_first()?;
-    *rest = tail;
-    (first == expected).then_some(())
-}
-
-fn number(rest: &mut &[u8], digits: usize) -> Option<i64> {
-    let (head, tail) = rest.split_at_checked(digits)?;
-    *rest = tail;
-    head.iter().try_fold(0, |sum, byte| {
-        byte.is_ascii_digit()
-            .then(|| sum * 10 + i64::from(byte - b'0'))
-    })
-}
-
-/// The nanoseconds of a fraction, if there is one.
-fn fraction(rest: &mut &[u8]) -> Option<u32> {
-    let Some(tail) = rest.strip_prefix(b".") else {
-        return Some(0);
-    };
-    let digits = tail.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let (digits, tail) = tail.split_at(digits);
-    *rest = tail;
-    let padded = digits
-        .iter()
-        .copied()
-        .chain(std::iter::repeat(b'0'))
-        .take(9);
-    (!digits.is_empty()).then(|| padded.fold(0, |sum, byte| sum * 10 + u32::from(byte - b'0')))
-}
-
-/// `Z`, or how far local time is ahead of UTC.
-fn offset(rest: &[u8]) -> Option<i64> {
-    let (sign, mut rest) = match rest {
-        b"Z" => return Some(0),
-        [b'+', rest @ ..] => (1, rest),
-        [b'-', rest @ ..] => (-1, rest),
-        _ => return None,
-    };
-    let hours = number(&mut rest, 2)?;
-    let minutes = after(&mut rest, b':').and_then(|()| number(&mut rest, 2))?;
-    (rest.is_empty() && hours < 24 && minutes < 60).then_some(sign * (hours * 3600 + minutes * 60))
 }
 
 const DAYS_PER_ERA: i64 = 146_097;
@@ -221,7 +141,7 @@ fn date_of(days: i64) -> (i64, i64, i64) {
 }
 
 /// The inverse of [`date_of`].
-fn days_until(year: i64, month: i64, day: i64) -> i64 {
+pub(super) fn days_until(year: i64, month: i64, day: i64) -> i64 {
     let year = year - i64::from(month <= 2);
     let era = year.div_euclid(400);
     let year_of_era = year.rem_euclid(400);
@@ -231,7 +151,7 @@ fn days_until(year: i64, month: i64, day: i64) -> i64 {
         - EPOCH_DAY
 }
 
-fn days_in(year: i64, month: i64) -> i64 {
+pub(super) fn days_in(year: i64, month: i64) -> i64 {
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     match month {
         2 if leap => 29,
@@ -292,6 +212,12 @@ mod tests {
                 "0001-01-01T00:00:00Z",
                 "0001-01-01T00:00:00.000000Z",
             ),
+            (
+                -62_167_219_201,
+                0,
+                "-0001-12-31T23:59:59Z",
+                "-0001-12-31T23:59:59.000000Z",
+            ),
         ];
         for (seconds, nanos, time, micro_time) in table {
             let at = Timestamp::from_unix(seconds, nanos);
@@ -300,43 +226,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn only_rfc3339_is_a_timestamp() {
-        let table = [
-            ("2006-01-02T15:04:05Z", Some((1_136_214_245, 0))),
-            ("2006-01-02T16:34:05+01:30", Some((1_136_214_245, 0))),
-            (
-                "2006-01-02T15:04:05.25-00:00",
-                Some((1_136_214_245, 250_000_000)),
-            ),
-            (
-                "2006-01-02T15:04:05.1234567891Z",
-                Some((1_136_214_245, 123_456_789)),
-            ),
-            ("2006-02-29T00:00:00Z", None),
-            ("2006-13-01T00:00:00Z", None),
-            ("2006-01-02T24:00:00Z", None),
-            ("2006-01-02T15:04:05", None),
-            ("2006-01-02T15:04:05.Z", None),
-            ("2006-01-02T15:04:05Z ", None),
-            ("2006-01-02 15:04:05Z", None),
-            ("2006-01-02T15:04:05+0100", None),
-            ("+006-01-02T15:04:05Z", None),
-            ("", None),
-        ];
-        for (text, want) in table {
-            let want = want.map(|(seconds, nanos)| Timestamp::from_unix(seconds, nanos));
-            assert_eq!(text.parse::<Timestamp>().ok(), want, "{text:?}");
-        }
-    }
-
     proptest! {
-        #[test]
-        fn a_timestamp_reads_back(seconds in -62_135_596_800_i64..=253_402_300_799, micros in 0_u32..1_000_000) {
-            let at = Timestamp::from_unix(seconds, micros * 1000);
-            prop_assert_eq!(at.rfc3339_micro().to_string().parse(), Ok(at));
-            prop_assert_eq!(at.rfc3339().to_string().parse(), Ok(Timestamp::from_unix(seconds, 0)));
-        }
+        #![proptest_config(crate::testing::config())]
 
         #[test]
         fn adding_and_subtracting_undo_each_other(
@@ -347,11 +238,6 @@ mod tests {
             prop_assert_eq!(at.saturating_add(by).saturating_sub(by), at);
             prop_assert_eq!(at.saturating_add(by).saturating_duration_since(at), by);
             prop_assert_eq!(at.saturating_duration_since(at.saturating_add(by)), Duration::ZERO);
-        }
-
-        #[test]
-        fn no_text_makes_reading_a_timestamp_panic(text in ".{0,40}|[0-9TZ:.+-]{0,40}") {
-            let _ = text.parse::<Timestamp>();
         }
     }
 }

@@ -290,6 +290,7 @@ mod tests {
                 "spec.x: Invalid value: \"y\\n\": detail",
             ),
             (Error::invalid(&x, 7_i64, ""), "spec.x: Invalid value: 7"),
+            (Error::invalid(&x, 1e6, ""), "spec.x: Invalid value: 1e+06"),
             (
                 Error::invalid(&x, true, "no"),
                 "spec.x: Invalid value: true: no",
@@ -325,8 +326,16 @@ mod tests {
                 "spec.x: Too long: may not be more than 63 bytes",
             ),
             (
+                Error::too_long_characters(&x, 1),
+                "spec.x: Too long: may not be more than 1 character",
+            ),
+            (
                 Error::too_long_characters(&x, 2),
                 "spec.x: Too long: may not be more than 2 characters",
+            ),
+            (
+                Error::too_short(&x, 1),
+                "spec.x: Too short: must be at least 1 character",
             ),
             (
                 Error::too_short(&x, 2),
@@ -348,6 +357,32 @@ mod tests {
         ];
         for (error, want) in table {
             assert_eq!(error.to_string(), want);
+        }
+    }
+
+    #[test]
+    fn every_error_has_its_reason() {
+        let x = Path::new("x");
+        let table = [
+            (Error::required(&x, ""), "FieldValueRequired"),
+            (Error::invalid(&x, "", ""), "FieldValueInvalid"),
+            (Error::type_invalid(&x, "", ""), "FieldValueTypeInvalid"),
+            (
+                Error::not_supported(&x, "", &[""]),
+                "FieldValueNotSupported",
+            ),
+            (Error::forbidden(&x, ""), "FieldValueForbidden"),
+            (Error::duplicate(&x, ""), "FieldValueDuplicate"),
+            (Error::not_found(&x, ""), "FieldValueNotFound"),
+            (Error::too_long(&x, 1), "FieldValueTooLong"),
+            (Error::too_long_characters(&x, 1), "FieldValueTooLong"),
+            (Error::too_short(&x, 1), "FieldValueTooShort"),
+            (Error::too_many(&x, None, 1), "FieldValueTooMany"),
+            (Error::too_few(&x, 0, 1), "FieldValueTooFew"),
+            (Error::internal(&x, ""), "InternalError"),
+        ];
+        for (error, reason) in table {
+            assert_eq!(error.kind.as_str(), reason);
         }
     }
 }

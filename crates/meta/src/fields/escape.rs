@@ -78,6 +78,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::testing::config())]
+
         #[test]
         fn what_is_escaped_reads_back(value in r"[a\\,=é]{0,12}|.{0,12}") {
             let escaped = escape(&value).into_owned();

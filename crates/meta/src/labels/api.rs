@@ -252,4 +252,66 @@ mod tests {
         };
         assert_eq!(selector.validate(lenient, &Path::new("spec")).len(), 2);
     }
+
+    #[test]
+    fn each_option_lets_one_mistake_pass() {
+        let selector =
+            read(r#"{"matchExpressions":[{"key":"a","operator":"in","values":["ok","-"]}]}"#);
+        let fields = |allow_invalid_label_value, allow_unknown_operator| {
+            let options = ValidationOptions {
+                allow_invalid_label_value,
+                allow_unknown_operator,
+            };
+            let errors = selector.validate(options, &Path::new("s"));
+            errors.into_iter().map(|e| e.field).collect::<Vec<_>>()
+        };
+        let (operator, value) = (
+            "s.matchExpressions[0].operator",
+            "s.matchExpressions[0].values[1]",
+        );
+        assert_eq!(fields(false, false), [operator, value]);
+        assert_eq!(fields(true, false), [operator]);
+        assert_eq!(fields(false, true), [value]);
+        assert_eq!(fields(true, true), [""; 0]);
+    }
+
+    #[test]
+    fn only_values_of_expressions_make_a_selector_an_old_one() {
+        let table = [
+            (r#"{}"#, false),
+            (
+                r#"{"matchExpressions":[{"key":"-","operator":"-","values":["ok"]}]}"#,
+                false,
+            ),
+            (r#"{"matchLabels":{"a":"-"}}"#, false),
+            (
+                r#"{"matchExpressions":[{"key":"a"},{"key":"a","operator":"In","values":["ok","-"]}]}"#,
+                true,
+            ),
+        ];
+        for (json, want) in table {
+            assert_eq!(read(json).has_invalid_label_value(), want, "{json}");
+        }
+    }
+
+    #[test]
+    fn a_selector_has_at_most_so_many_requirements() {
+        let mut selector = read(r#"{"matchLabels":{"a":"1"}}"#);
+        let exists = || LabelSelectorRequirement {
+            key: "a".to_owned(),
+            operator: "Exists".to_owned(),
+            values: Vec::new(),
+        };
+        selector
+            .match_expressions
+            .resize_with(REQUIREMENTS_MAX - 1, exists);
+        assert!(LabelSelector::to_selector(Some(&selector)).is_ok());
+        selector.match_expressions.push(exists());
+        let error = LabelSelector::to_selector(Some(&selector)).expect_err("one too many");
+        assert_eq!(error, SelectorError::TooMany);
+        assert_eq!(
+            error.to_string(),
+            "selector has too many requirements: at most 4096 are accepted"
+        );
+    }
 }

@@ -321,6 +321,39 @@ mod tests {
     }
 
     #[test]
+    fn a_requirement_is_what_it_was_made_of() {
+        let table: [(Operator, &[&str], &[&str], &str); 9] = [
+            (Operator::Equals, &["b"], &["b"], "a=b"),
+            (Operator::DoubleEquals, &["b"], &["b"], "a==b"),
+            (Operator::NotEquals, &[""], &[""], "a!="),
+            (
+                Operator::In,
+                &["c", "b", "c"],
+                &["b", "c", "c"],
+                "a in (b,c,c)",
+            ),
+            (Operator::NotIn, &["c", ""], &["", "c"], "a notin (,c)"),
+            (Operator::Exists, &[], &[], "a"),
+            (Operator::DoesNotExist, &[], &[], "!a"),
+            (Operator::GreaterThan, &["7"], &["7"], "a>7"),
+            (Operator::LessThan, &["007"], &["007"], "a<007"),
+        ];
+        for (operator, given, values, text) in table {
+            let requirement = Requirement::new("a", operator, given).expect(text);
+            assert_eq!(requirement.key(), "a");
+            assert_eq!(requirement.operator(), operator);
+            assert!(
+                requirement
+                    .values()
+                    .iter()
+                    .map(|v| &**v)
+                    .eq(values.iter().copied())
+            );
+            assert_eq!(requirement.to_string(), text);
+        }
+    }
+
+    #[test]
     fn a_large_set_is_searched_as_a_small_one() {
         let values: Vec<String> = (0..1000).map(|n| format!("v{n}")).collect();
         for operator in [Operator::In, Operator::NotIn] {

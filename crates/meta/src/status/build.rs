@@ -288,6 +288,36 @@ mod tests {
     }
 
     #[test]
+    fn media_types_are_refused_in_upstreams_words() {
+        assert_eq!(
+            Status::not_acceptable(&["application/json", "application/yaml"]).message,
+            "only the following media types are accepted: application/json, application/yaml"
+        );
+        assert_eq!(
+            Status::unsupported_media_type(&["application/json", "application/yaml"]).message,
+            "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml"
+        );
+    }
+
+    #[test]
+    fn a_revision_of_the_future_has_the_cause_that_clients_look_for() {
+        let status = Status::too_large_resource_version(Revision::new(7), Revision::new(5), 1);
+        assert_eq!(
+            status.message,
+            "Timeout: Too large resource version: 7, current: 5"
+        );
+        assert_eq!((status.code, status.reason.as_str()), (504, "Timeout"));
+        let details = status.details.as_ref().expect("has details");
+        assert_eq!(details.retry_after_seconds, 1);
+        let want = StatusCause {
+            reason: "ResourceVersionTooLarge".into(),
+            message: "Too large resource version".to_owned(),
+            field: String::new(),
+        };
+        assert_eq!(details.causes, [want]);
+    }
+
+    #[test]
     fn every_failure_has_its_code_and_reason() {
         let pods = GroupResource::from_static("", "pods");
         let table = [

@@ -4,6 +4,14 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 
+/// No files of past failures: the smallest failing input is printed, and belongs into the tables of the tests.
+pub(crate) fn config() -> ProptestConfig {
+    ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
 /// Few keys and values, so that selectors and labels often meet.
 pub(crate) const KEYS: [&str; 6] = ["a", "b", "in", "notin", "example.com/app", "C_d.e-f"];
 pub(crate) const VALUES: [&str; 8] = ["", "a", "b", "in", "5", "10", "007", "9223372036854775807"];
