@@ -21,6 +21,9 @@ pub(crate) struct Arguments {
     /// Only measure a store that is there.
     #[arg(long, hide = true)]
     measure: Option<PathBuf>,
+    /// Only write to a store that is there, and crash.
+    #[arg(long, hide = true)]
+    crash: Option<PathBuf>,
 }
 
 const KEYS_A_TRANSACTION: usize = 100;
@@ -29,17 +32,46 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     if let Some(directory) = &arguments.measure {
         return measure(directory).await;
     }
+    if let Some(directory) = &arguments.crash {
+        return crash(directory).await;
+    }
     ensure!(arguments.keys > 0, "--keys must be at least 1");
     let directory = tempfile::tempdir().context("no room for the benchmark's data")?;
     eprintln!("writing {} keys ...", arguments.keys);
     fill(directory.path(), &arguments).await?;
-    // In a process of its own, which has no memory left over from writing.
-    let status = Command::new(std::env::current_exe()?)
-        .args(["open", "--measure"])
-        .arg(directory.path())
-        .status()?;
-    ensure!(status.success(), "the measuring process failed");
+    println!("{}", machine::describe());
+    println!("after an orderly end:");
+    ensure!(
+        run_apart("--measure", directory.path())?,
+        "the measuring process failed"
+    );
+    ensure!(
+        !run_apart("--crash", directory.path())?,
+        "the crashing process did not crash"
+    );
+    println!("after a crash:");
+    ensure!(
+        run_apart("--measure", directory.path())?,
+        "the measuring process failed"
+    );
     Ok(())
+}
+
+/// Runs a part in a process of its own, which has no memory left over from writing.
+fn run_apart(part: &str, directory: &Path) -> Result<bool> {
+    let status = Command::new(std::env::current_exe()?)
+        .args(["open", part])
+        .arg(directory)
+        .status()?;
+    Ok(status.success())
+}
+
+/// Writes once more, and ends without closing anything.
+async fn crash(directory: &Path) -> Result<()> {
+    let store = Embedded::open(directory, small()).await?;
+    let last = Transaction::new().put("/registry/last", "x", Expect::Any);
+    store.commit(last).await?;
+    std::process::abort();
 }
 
 async fn measure(directory: &Path) -> Result<()> {

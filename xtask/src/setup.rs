@@ -43,7 +43,7 @@ fn provide(program: &Program) -> Result<(&'static str, PathBuf)> {
     );
     let status = Command::new(root().join("tools/unpack-debian"))
         .arg(&directory)
-        .arg(program.package)
+        .args(["", program.package])
         .status()
         .context("cannot run tools/unpack-debian")?;
     let path = directory.join("usr/bin").join(program.name);

@@ -28,6 +28,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // Repairs and faults are told as they happen, apart from the results.
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .init();
     let result = match Command::parse() {
         Command::Up => Err(anyhow::anyhow!(
             "this version has the store but no API server yet; `rhumb store --help` shows what works"

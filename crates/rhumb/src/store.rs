@@ -18,6 +18,14 @@ pub(crate) enum Command {
         #[arg(long)]
         to: PathBuf,
     },
+    /// Delete an object whose stored value is damaged, so that the rest can be saved.
+    DropDamaged {
+        #[command(flatten)]
+        place: Place,
+        /// The key as `rhumb store check` shows it.
+        #[arg(long)]
+        key: String,
+    },
     /// Make a store in an empty directory from a backup.
     ///
     /// Revisions go on far after those of the backup, so that no client mistakes a new change for one
@@ -57,6 +65,12 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
             let report = embedded::backup_file(&place.data_dir, &to)?;
             (place.output, "saved", report)
         }
+        Command::DropDamaged { place, key } => {
+            let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+            runtime.block_on(embedded::drop_damaged(&place.data_dir, &key))?;
+            let report = embedded::check(&place.data_dir)?;
+            (place.output, "dropped it and checked", report)
+        }
         Command::Restore { place, from } => {
             let report = embedded::restore(&from, &place.data_dir)?;
             (place.output, "restored", report)
@@ -89,7 +103,7 @@ fn text(verb: &str, report: &Report) -> String {
     }
     if !damaged.is_empty() {
         text.push_str(
-            "delete the damaged objects, or restore a backup with `rhumb store restore`\n",
+            "restore a backup with `rhumb store restore`, or give them up with `rhumb store drop-damaged`\n",
         );
     }
     text

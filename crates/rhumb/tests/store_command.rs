@@ -109,3 +109,56 @@ async fn the_directory_of_a_running_server_is_left_alone() {
             .success()
     );
 }
+
+#[tokio::test]
+async fn what_is_damaged_is_named_and_can_be_given_up() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    make_store(&data, 3).await;
+    let store = Embedded::open(&data, Options::default())
+        .await
+        .expect("the store");
+    let put = Transaction::new().put("/registry/secrets/a/b", "unmistakable", Expect::Absent);
+    store.commit(put).await.expect("a write");
+    store.close().await;
+    let file = data.join("store.redb");
+    let bytes = std::fs::read(&file).expect("the file");
+    let text = bytes
+        .iter()
+        .map(|byte| char::from(*byte))
+        .collect::<String>();
+    let damaged = text.replace("unmistakable", "unmistakabel");
+    std::fs::write(&file, damaged.chars().map(|c| c as u8).collect::<Vec<_>>()).expect("the file");
+
+    let checked = rhumb(&["store", "check"], &data);
+    assert!(!checked.status.success());
+    let shown = stdout(&checked);
+    assert!(shown.contains("damaged: /registry/secrets/a/b"), "{shown}");
+    let backup = directory.path().join("backup").display().to_string();
+    assert!(
+        !rhumb(&["store", "backup", "--to", &backup], &data)
+            .status
+            .success()
+    );
+
+    let healthy = rhumb(
+        &[
+            "store",
+            "drop-damaged",
+            "--key",
+            "/registry/configmaps/default/0",
+        ],
+        &data,
+    );
+    assert!(stderr(&healthy).contains("is not damaged"), "{healthy:?}");
+    let dropped = rhumb(
+        &["store", "drop-damaged", "--key", "/registry/secrets/a/b"],
+        &data,
+    );
+    assert!(dropped.status.success(), "{dropped:?}");
+    assert!(
+        rhumb(&["store", "backup", "--to", &backup], &data)
+            .status
+            .success()
+    );
+}

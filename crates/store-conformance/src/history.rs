@@ -147,6 +147,44 @@ pub async fn a_running_stream_survives_compaction_or_says_so(harness: &mut impl 
     assert_eq!(sketches(&mut *now, 1).await, ["+/a/end="]);
 }
 
+/// A stream that is read only after far more has happened than is kept for it, and compacted.
+pub async fn a_stream_that_lags_behind_compaction_has_no_gap(harness: &mut impl Harness) {
+    const WRITES: usize = 1500;
+    let store = harness.store();
+    let start = put(&*store, "/a/x", "0").await;
+    let mut stream = store.changes("/a/", start).await.expect("a stream");
+    let value = "v".repeat(500);
+    let mut written = Vec::with_capacity(WRITES);
+    for first in (0..WRITES).step_by(50) {
+        let puts = (first..first + 50).map(|index| {
+            let (store, value) = (Arc::clone(&store), value.clone());
+            tokio::spawn(async move { put(&*store, &format!("/a/{}", index % 7), &value).await })
+        });
+        for put in puts.collect::<Vec<_>>() {
+            written.push(put.await.expect("a put"));
+        }
+    }
+    written.sort();
+    compact(&*store, written[WRITES - 10]).await;
+    // Gives the store time to remove what it has given up.
+    for _ in 0..20 {
+        put(&*store, "/b/other", "x").await;
+    }
+    let mut seen = Vec::new();
+    while seen.len() < WRITES {
+        match tokio::time::timeout(PATIENCE, stream.next())
+            .await
+            .expect("an event in time")
+        {
+            Ok(ChangeEvent::Changes(set)) => seen.push(set.revision),
+            Ok(event) => panic!("{event:?}"),
+            Err(Error::Compacted { .. }) => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!(seen, written[..seen.len()], "complete, or a refusal");
+}
+
 /// Puts and deletes one key in turn, and compacts to where a slow reader may still be.
 async fn write_and_compact(store: Arc<dyn Store>, changes: usize) -> Vec<Revision> {
     let mut revisions = Vec::with_capacity(changes);

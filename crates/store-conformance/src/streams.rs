@@ -280,6 +280,29 @@ pub async fn progress_is_told_when_asked_for(harness: &mut impl Harness) {
     assert_eq!(next_set(&mut *stream).await.revision, later);
 }
 
+/// Many large transactions, told from the past: however they are read, each arrives as a whole.
+pub async fn large_transactions_of_the_past_arrive_as_a_whole(harness: &mut impl Harness) {
+    const PUTS: usize = 100;
+    const TRANSACTIONS: usize = 12;
+    let store = harness.store();
+    let start = now(&*store).await;
+    let value = "v".repeat(700);
+    for round in 0..TRANSACTIONS {
+        let puts = (0..PUTS).fold(Transaction::new(), |transaction, index| {
+            transaction.put(format!("/a/{round}/{index}"), value.clone(), Expect::Absent)
+        });
+        store.commit(puts).await.expect("a large transaction");
+    }
+    let mut stream = stream(&*store, "/a/", start).await;
+    let mut last = start;
+    for _ in 0..TRANSACTIONS {
+        let set = next_set(&mut *stream).await;
+        assert!(set.revision > last, "{} after {last}", set.revision);
+        assert_eq!(set.changes.len(), PUTS);
+        last = set.revision;
+    }
+}
+
 /// What a stream has delivered cannot be more than there is.
 pub async fn progress_never_runs_ahead_of_the_store(harness: &mut impl Harness) {
     let store = harness.store();

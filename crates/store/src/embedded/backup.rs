@@ -7,7 +7,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use redb::{Database, Durability};
 use rhumb_meta::Revision;
 
-use super::Embedded;
 use super::apply::Tables;
 use super::committer::begin;
 use super::contents::Contents;
@@ -15,7 +14,8 @@ use super::directory::Directory;
 use super::fault::{from_redb, short};
 use super::file::{FileError, put_in_free_place, read_all, write_database};
 use super::layout::{Body, Place, Record};
-use crate::{Entry, Error, Range, Result};
+use super::{Embedded, Options};
+use crate::{Entry, Error, Expect, Range, Result, Store, Transaction};
 
 /// How far a restored store's revisions are moved on at least. Clients may have seen revisions that came
 /// after the backup: none of them may ever be given to another change, and all must count as compacted.
@@ -105,6 +105,28 @@ pub fn check(directory: &Path) -> Result<Report, FileError> {
         }
         Ok(report)
     })
+}
+
+/// Deletes an entry whose value is damaged from a store that no process is using.
+pub async fn drop_damaged(directory: &Path, key: &str) -> Result<(), FileError> {
+    let existing = Directory::hold_existing(directory)?;
+    let database = existing.database();
+    drop(existing);
+    let store = Embedded::open(directory, Options::default()).await?;
+    let result = match store.get(key).await {
+        Err(Error::Damaged { .. }) => {
+            let delete = Transaction::new().delete(key, Expect::Any);
+            let deleted = store.commit(delete).await.map(|_| ());
+            deleted.map_err(|error| FileError::not_written(&database, short(&error)))
+        }
+        Ok(_) => Err(FileError::NotDamaged {
+            path: database,
+            key: key.to_owned(),
+        }),
+        Err(error) => Err(FileError::damaged(&database, short(&error))),
+    };
+    store.close().await;
+    result
 }
 
 /// Makes a store in an empty directory from a backup, which is not changed.

@@ -52,6 +52,9 @@ pub enum FileError {
     #[error("{path} exists already: choose another name, a backup overwrites nothing")]
     Exists { path: PathBuf },
 
+    #[error("{key} in {path} is not damaged: delete it through the API")]
+    NotDamaged { path: PathBuf, key: String },
+
     #[error("{path} could not be written: {reason}")]
     NotWritten { path: PathBuf, reason: String },
 

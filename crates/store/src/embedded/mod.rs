@@ -27,7 +27,7 @@ use async_trait::async_trait;
 use rhumb_meta::Revision;
 use tokio::sync::{Semaphore, oneshot};
 
-pub use backup::{RESTORE_REVISION_GAP, Report, backup_file, check, restore};
+pub use backup::{RESTORE_REVISION_GAP, Report, backup_file, check, drop_damaged, restore};
 pub use engine::Disk;
 pub use file::FileError;
 pub use retention::Retention;
