@@ -85,14 +85,13 @@ async fn measure(directory: &Path) -> Result<()> {
     let read = begun.elapsed();
     let keys = page.entries.len() as u64;
     ensure!(keys > 0, "the store is empty");
-    println!("{}", machine::describe());
     println!(
-        "{keys} keys, file of {} MiB",
-        store.stats().file_bytes >> 20
+        "  {keys} keys, file of {} MiB: open {:.2} s, read all {:.2} s, {} B of memory a key",
+        store.stats().file_bytes >> 20,
+        opened.as_secs_f64(),
+        read.as_secs_f64(),
+        kib * 1024 / keys
     );
-    println!("open: {:.2} s", opened.as_secs_f64());
-    println!("memory: {} B a key", kib * 1024 / keys);
-    println!("read all: {:.2} s", read.as_secs_f64());
     store.close().await;
     Ok(())
 }
