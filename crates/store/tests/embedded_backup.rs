@@ -103,6 +103,12 @@ async fn a_store_at_rest_can_be_checked_and_backed_up() {
     let missing = embedded::check(&path.join("nowhere")).expect_err("there is no store");
     assert!(missing.to_string().contains("nowhere"), "{missing}");
     assert!(!path.join("nowhere").exists());
+    let nowhere = path.join("no/such/directory");
+    let unwritten = embedded::backup_file(&path.join("a"), &nowhere).expect_err("no directory");
+    assert!(
+        unwritten.to_string().contains("no/such/directory:"),
+        "{unwritten}"
+    );
     let no_backup = embedded::restore(&path.join("nothing"), &path.join("c")).expect_err("no file");
     assert!(no_backup.to_string().contains("nothing"), "{no_backup}");
 }

@@ -62,7 +62,8 @@ fn write_backup(contents: &Contents, file: &Path) -> Result<Report, FileError> {
     let mut report = Report::new(contents.revision);
     write_database(&unfinished, |database| {
         copy(contents, database, &mut report)
-    })?;
+    })
+    .map_err(|error| error.about(file))?;
     put_in_free_place(&unfinished, file)?;
     Ok(report)
 }

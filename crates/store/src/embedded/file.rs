@@ -75,6 +75,16 @@ impl FileError {
         }
     }
 
+    /// The same, of the file that people know, where it was another that stands in for it.
+    pub(super) fn about(self, path: &Path) -> FileError {
+        let path = path.to_owned();
+        match self {
+            FileError::Io { error, .. } => FileError::Io { path, error },
+            FileError::NotWritten { reason, .. } => FileError::NotWritten { path, reason },
+            other => other,
+        }
+    }
+
     pub(super) fn damaged(path: &Path, reason: impl ToString) -> FileError {
         FileError::Damaged {
             path: path.to_owned(),
