@@ -22,10 +22,16 @@ const ETCD: Program = Program {
     variable: "RHUMB_TEST_ETCD",
 };
 
+const OPENSSL: Program = Program {
+    name: "openssl",
+    package: "openssl",
+    variable: "RHUMB_TEST_OPENSSL",
+};
+
 /// The environment that the tests need: each variable and its value.
 pub(crate) fn for_tests() -> Result<Vec<(&'static str, PathBuf)>> {
     println!("==> what the tests need");
-    [ETCD].iter().map(provide).collect()
+    [ETCD, OPENSSL].iter().map(provide).collect()
 }
 
 fn provide(program: &Program) -> Result<(&'static str, PathBuf)> {

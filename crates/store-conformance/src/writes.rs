@@ -248,6 +248,15 @@ pub async fn impossible_transactions_are_refused(harness: &mut impl Harness) {
             Err(Error::InvalidKey { .. })
         ));
     }
+    for prefix in ["a\0b", &"k".repeat(5000)] {
+        let range = store.range(Range::prefix(prefix)).await;
+        assert!(matches!(range, Err(Error::InvalidKey { .. })), "{range:?}");
+        let stream = store.changes(prefix, Revision::ZERO).await;
+        assert!(
+            matches!(stream, Err(Error::InvalidKey { .. })),
+            "{stream:?}"
+        );
+    }
     assert_eq!(all(&*store, "/").await, []);
 }
 

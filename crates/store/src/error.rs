@@ -65,6 +65,10 @@ pub enum Error {
     #[error("not a possible transaction: {reason}")]
     InvalidTransaction { reason: String },
 
+    /// The server behind the store does not do it, whoever asks how often. Nothing was changed.
+    #[error("the store refuses it: {reason}")]
+    Refused { reason: String },
+
     /// This server cannot do it, however often it is asked.
     #[error("not supported by this store: {reason}")]
     Unsupported { reason: String },

@@ -4,16 +4,24 @@ mod etcd_server;
 
 #[path = "etcd_faults/auth.rs"]
 mod auth;
+#[path = "etcd_faults/cluster.rs"]
+mod cluster;
 #[path = "etcd_faults/crash.rs"]
 mod crash;
 #[path = "etcd_faults/cut.rs"]
 mod cut;
 #[path = "etcd_faults/full.rs"]
 mod full;
+#[path = "etcd_faults/history.rs"]
+mod history;
 #[path = "etcd_faults/proxy.rs"]
 mod proxy;
+#[path = "etcd_faults/slots.rs"]
+mod slots;
 #[path = "etcd_faults/streams.rs"]
 mod streams;
+#[path = "etcd_faults/users.rs"]
+mod users;
 
 use std::time::{Duration, Instant};
 

@@ -6,10 +6,11 @@ use etcd_client::{Compare, CompareOp, GetOptions, Txn, TxnOp, TxnOpResponse, Txn
 
 use super::backoff::Backoff;
 use super::convert::{self, Failure, Kind, from_etcd, header_revision, to_etcd};
-use super::link::{Link, answer};
+use super::link::Link;
 use super::outcome::{Fate, fence, look};
 use super::slots::{HeldSlot, Slots};
 use crate::{Entry, Error, Expect, Operation, Result, Revision, Transaction};
+use tokio::time::Instant;
 
 /// How often a transaction is sent that surely was not carried out before.
 const ATTEMPTS_MAX: u32 = 6;
@@ -20,18 +21,37 @@ pub(super) async fn commit(
     transaction: Transaction,
 ) -> Result<Revision> {
     transaction.check_form()?;
+    for operation in transaction.operations() {
+        convert::check_visible(operation.key())?;
+    }
     let changes_nothing = |operation: &Operation| matches!(operation, Operation::Check { .. });
     if transaction.operations().iter().all(changes_nothing) {
         return check_only(link, &transaction).await;
     }
-    let slot = slots.acquire(link).await?;
+    let deadline = link.deadline();
+    let permit = slots.admit(deadline).await?;
+    let slot = slots.acquire(link, permit, deadline).await;
+    let link = link.clone();
     // In a task of its own, so that it comes to an end also when the caller no longer waits for it.
-    let under_way = tokio::spawn(carry_out(link.clone(), transaction, slot));
+    let under_way = tokio::spawn(async move {
+        match slot {
+            Ok(slot) => carry_out(link, transaction, slot, deadline).await,
+            Err(failure) if failure.kind == Kind::NoSpace && !needs_space(&transaction) => {
+                delete_without_note(&link, &transaction).await
+            }
+            Err(failure) => Err(failure.into_error()),
+        }
+    });
     under_way.await.unwrap_or_else(|error| {
         Err(Error::OutcomeUnknown {
             reason: format!("the task that waited for etcd ended early: {error}"),
         })
     })
+}
+
+fn needs_space(transaction: &Transaction) -> bool {
+    let puts = |operation: &Operation| matches!(operation, Operation::Put { .. });
+    transaction.operations().iter().any(puts)
 }
 
 /// Changes nothing, so it may be asked again like any read.
@@ -71,35 +91,67 @@ fn conflict_in(response: &TxnResponse, operations: &[Operation]) -> Error {
     }
 }
 
-/// Sends the transaction, again only when it surely was not carried out.
-async fn carry_out(link: Link, transaction: Transaction, mut slot: HeldSlot) -> Result<Revision> {
-    let deadline = link.deadline();
+/// Sends the transaction, again only when it surely was not carried out and never will be.
+async fn carry_out(
+    link: Link,
+    transaction: Transaction,
+    mut slot: HeldSlot,
+    deadline: Instant,
+) -> Result<Revision> {
     let mut backoff = Backoff::new(20, 500);
     loop {
-        let note = slot.new_note();
-        let request = request(transaction.operations(), &slot, &note);
-        let failure = match answer(deadline, link.kv().txn(request)).await {
-            Ok(response) => match conclude(&transaction, &mut slot, &response) {
-                Conclusion::Done(result) => return result,
-                Conclusion::SlotMoved => Failure {
-                    kind: Kind::Busy,
-                    reason: "the notes on transactions in etcd were changed".to_owned(),
-                },
-                Conclusion::Lost(failure) => failure,
-            },
-            Err(failure) => failure,
+        let failure = match try_once(&link, &transaction, &mut slot, deadline).await {
+            Attempt::Ended(result) => return result,
+            Attempt::Undone(failure) => failure,
         };
-        if failure.kind == Kind::Lost {
-            return find_out(&link, &mut slot, &note, failure).await;
-        }
-        if failure.kind == Kind::NoSpace {
-            return find_out_when_full(&link, &transaction, &mut slot, &note, failure).await;
-        }
-        let known = slot.written();
-        slot.settle(known);
         let again = failure.is_passing() && backoff.waits + 1 < ATTEMPTS_MAX;
         if !again || !backoff.wait_before(deadline).await {
             return Err(failure.into_error());
+        }
+        if slot.is_in_doubt() {
+            let replaced = slot.replace(&link, deadline).await;
+            replaced.map_err(Failure::into_error)?;
+        }
+    }
+}
+
+/// What one attempt came to.
+enum Attempt {
+    Ended(Result<Revision>),
+    /// It has changed nothing, and never will.
+    Undone(Failure),
+}
+
+async fn try_once(
+    link: &Link,
+    transaction: &Transaction,
+    slot: &mut HeldSlot,
+    deadline: Instant,
+) -> Attempt {
+    let note = slot.new_note();
+    let request = request(transaction.operations(), slot, &note);
+    let sent = link.attempt(deadline, |mut kv| async move { kv.txn(request).await });
+    let failure = match sent.await {
+        Ok(response) => match conclude(transaction, slot, &note, &response) {
+            Conclusion::Done(result) => return Attempt::Ended(result),
+            Conclusion::SlotMoved => {
+                return Attempt::Undone(Failure {
+                    kind: Kind::Busy,
+                    reason: "the notes on transactions in etcd were changed".to_owned(),
+                });
+            }
+            Conclusion::Lost(failure) => failure,
+        },
+        Err(failure) => failure,
+    };
+    match failure.kind {
+        Kind::Lost => find_out(link, slot, &note, failure).await,
+        Kind::NoSpace => {
+            Attempt::Ended(find_out_when_full(link, transaction, slot, &note, failure).await)
+        }
+        _ => {
+            slot.settle(slot.written());
+            Attempt::Undone(failure)
         }
     }
 }
@@ -151,13 +203,18 @@ fn gets(operations: &[Operation]) -> Vec<TxnOp> {
 /// What an answer says.
 enum Conclusion {
     Done(Result<Revision>),
-    /// Nothing was changed, and only because the slot is not as we knew it.
+    /// Nothing was changed, and only because the slot is not as we knew it. It stays in doubt if it is gone.
     SlotMoved,
     /// It makes no sense, and may mean anything.
     Lost(Failure),
 }
 
-fn conclude(transaction: &Transaction, slot: &mut HeldSlot, response: &TxnResponse) -> Conclusion {
+fn conclude(
+    transaction: &Transaction,
+    slot: &mut HeldSlot,
+    note: &str,
+    response: &TxnResponse,
+) -> Conclusion {
     if response.succeeded() {
         return match header_revision(response.header()) {
             Ok(revision) => {
@@ -167,15 +224,17 @@ fn conclude(transaction: &Transaction, slot: &mut HeldSlot, response: &TxnRespon
             Err(failure) => Conclusion::Lost(failure),
         };
     }
-    let mut answers = response.op_responses();
-    let written = match answers.pop() {
-        Some(TxnOpResponse::Get(get)) => get
-            .kvs()
-            .first()
-            .map_or(Revision::ZERO, |kv| from_etcd(kv.mod_revision())),
-        _ => return Conclusion::Lost(Failure::lost("etcd answered something else than asked")),
+    let Some(TxnOpResponse::Get(get)) = response.op_responses().pop() else {
+        return Conclusion::Lost(Failure::lost("etcd answered something else than asked"));
     };
-    slot.settle(written);
+    if let Some(found) = get.kvs().first() {
+        let written = from_etcd(found.mod_revision());
+        slot.settle(written);
+        if found.value() == note.as_bytes() {
+            // The request came twice, and this is the answer to the second.
+            return Conclusion::Done(Ok(written));
+        }
+    }
     match entries_found(response) {
         Ok(found) => match broken_expectation(transaction.operations(), &found) {
             Some(conflict) => Conclusion::Done(Err(conflict)),
@@ -208,24 +267,21 @@ fn broken_expectation(operations: &[Operation], found: &[Option<Entry>]) -> Opti
 }
 
 /// The answer was lost.
-async fn find_out(
-    link: &Link,
-    slot: &mut HeldSlot,
-    note: &str,
-    failure: Failure,
-) -> Result<Revision> {
-    let reason = failure.reason;
+async fn find_out(link: &Link, slot: &mut HeldSlot, note: &str, failure: Failure) -> Attempt {
+    let reason = failure.reason.as_str();
     tracing::debug!(
         reason,
         slot = slot.key(),
         "an answer of etcd was lost; finding out"
     );
     match fence(link, slot, note).await {
-        Fate::Committed(revision) => Ok(revision),
-        Fate::Never(_) => Err(Error::Unavailable { reason }),
+        Fate::Committed(revision) => Attempt::Ended(Ok(revision)),
+        Fate::Never(_) => Attempt::Undone(failure),
         Fate::Unknown => {
             tracing::warn!(reason, "the outcome of a transaction remains unknown");
-            Err(Error::OutcomeUnknown { reason })
+            Attempt::Ended(Err(Error::OutcomeUnknown {
+                reason: failure.reason,
+            }))
         }
     }
 }
@@ -241,8 +297,7 @@ async fn find_out_when_full(
     match look(link, slot, note).await {
         Ok(Fate::Committed(revision)) => Ok(revision),
         Ok(Fate::Never(_)) => {
-            let needs_space = |operation: &Operation| matches!(operation, Operation::Put { .. });
-            if transaction.operations().iter().any(needs_space) {
+            if needs_space(transaction) {
                 return Err(failure.into_error());
             }
             delete_without_note(link, transaction).await
@@ -264,7 +319,11 @@ async fn delete_without_note(link: &Link, transaction: &Transaction) -> Result<R
         .when(compares(operations))
         .and_then(operations.iter().filter_map(effect).collect::<Vec<_>>())
         .or_else(gets(operations));
-    match answer(link.deadline(), link.kv().txn(request)).await {
+    let sent = link.attempt(
+        link.deadline(),
+        |mut kv| async move { kv.txn(request).await },
+    );
+    match sent.await {
         Ok(response) if response.succeeded() => {
             header_revision(response.header()).map_err(|failure| Error::OutcomeUnknown {
                 reason: failure.reason,

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::OUTCOMES_PREFIX;
 use super::convert::{Failure, Kind, describe};
 use super::link::{Link, answer};
+use super::members::Members;
 use super::options::{Options, Tls};
 use super::version::Version;
 
@@ -43,19 +44,13 @@ pub(super) async fn connect(options: Options) -> Result<Link, ConnectError> {
     for endpoint in &options.endpoints {
         check_endpoint(endpoint, options.tls.is_some())?;
     }
+    warn_of_plain_password(&options);
     let client_options = client_options(&options).await?;
     let version = ask_each(&options, &client_options).await?;
 
     let all = options.endpoints.join(", ");
-    let deadline = Instant::now() + options.request_timeout;
-    let client = answer(
-        deadline,
-        Client::connect(&options.endpoints, Some(client_options)),
-    )
-    .await
-    .map_err(|failure| refused(&all, &options, failure))?;
     let link = Link::new(
-        &client,
+        Members::new(&options.endpoints, &client_options),
         version,
         options.request_timeout,
         options.settle_timeout,
@@ -65,6 +60,20 @@ pub(super) async fn connect(options: Options) -> Result<Link, ConnectError> {
         .await
         .map_err(|failure| refused(&all, &options, failure))?;
     Ok(link)
+}
+
+fn warn_of_plain_password(options: &Options) {
+    let plain = |endpoint: &String| endpoint.starts_with("http://");
+    if let Some(credentials) = &options.credentials
+        && let Some(endpoint) = options.endpoints.iter().find(|endpoint| plain(endpoint))
+    {
+        let user = &credentials.user;
+        tracing::warn!(
+            endpoint,
+            user,
+            "the password for etcd is sent in the clear; use https://"
+        );
+    }
 }
 
 /// Asks every server for its version, so that the error can say which of them is wrong and how.
@@ -102,14 +111,22 @@ async fn ask(
     client_options: &ConnectOptions,
 ) -> Result<Option<Version>, ConnectError> {
     let deadline = Instant::now() + options.connect_timeout;
-    let ask = async {
-        let client = Client::connect([endpoint], Some(client_options.clone())).await?;
-        client.maintenance_client().status().await
-    };
-    match answer(deadline, ask).await {
+    let connecting = Client::connect([endpoint], Some(client_options.clone()));
+    let client = answer(deadline, connecting)
+        .await
+        .map_err(|failure| refused(endpoint, options, failure))?;
+    match answer(deadline, client.maintenance_client().status()).await {
         Ok(status) => {
             tracing::info!(endpoint, version = status.version(), "etcd answers");
             Ok(Version::parse(status.version()))
+        }
+        // From 3.6 on only root may ask. What we may do otherwise will show.
+        Err(failure) if failure.kind == Kind::Denied => {
+            tracing::warn!(
+                endpoint,
+                "etcd does not tell its version to this user; going on as with an old one"
+            );
+            Ok(None)
         }
         Err(failure) => Err(refused(endpoint, options, failure)),
     }

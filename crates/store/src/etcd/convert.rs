@@ -51,6 +51,17 @@ pub(super) fn is_hidden(key: &[u8]) -> bool {
     key.starts_with(OUTCOMES_PREFIX.as_bytes())
 }
 
+/// Refuses keys that would be hidden.
+pub(super) fn check_visible(key: &str) -> Result<()> {
+    if !is_hidden(key.as_bytes()) {
+        return Ok(());
+    }
+    Err(Error::InvalidKey {
+        key: key.chars().take(80).collect(),
+        reason: "what begins so is kept for the notes on transactions",
+    })
+}
+
 /// A change and its revision, unless it is of what is hidden.
 pub(super) fn change(event: &Event) -> Option<Result<(Revision, Change)>> {
     let kv = event.kv()?;
@@ -77,6 +88,8 @@ pub(super) enum Kind {
     Lost,
     /// It was not carried out, and may be asked again.
     Busy,
+    /// It was not carried out, and may be asked again with a new token.
+    StaleToken,
     Compacted,
     FutureRevision,
     TooLarge,
@@ -113,7 +126,10 @@ impl Failure {
 
     /// Whether a read may go through when it is simply asked again.
     pub(super) fn is_passing(&self) -> bool {
-        matches!(self.kind, Kind::NotSent | Kind::Lost | Kind::Busy)
+        matches!(
+            self.kind,
+            Kind::NotSent | Kind::Lost | Kind::Busy | Kind::StaleToken
+        )
     }
 
     /// For a call that changed nothing. What depends on the call, such as a compacted revision, is the
@@ -130,12 +146,13 @@ impl Failure {
                      disarm its alarm"
                 ),
             },
-            Kind::Denied => Error::Unavailable {
+            Kind::Denied => Error::Refused {
                 reason: format!(
-                    "etcd refuses it ({reason}): check the user, its password, and that its role may \
+                    "{reason}; check the user, its password, and that its role may \
                      read and write the whole store and {OUTCOMES_PREFIX}"
                 ),
             },
+            Kind::Refused => Error::Refused { reason },
             _ => Error::Unavailable { reason },
         }
     }
@@ -169,7 +186,7 @@ fn kind_of(code: Code, message: &str) -> Kind {
         Code::ResourceExhausted if text.contains("space exceeded") => Kind::NoSpace,
         Code::ResourceExhausted if text.contains("too many requests") => Kind::Busy,
         Code::InvalidArgument if text.contains("too large") => Kind::TooLarge,
-        Code::InvalidArgument if text.contains("auth store is old") => Kind::Busy,
+        Code::InvalidArgument if text.contains("auth store is old") => Kind::StaleToken,
         Code::InvalidArgument if text.contains("user name is empty") => Kind::Denied,
         Code::InvalidArgument if text.contains("authentication failed") => Kind::Denied,
         Code::FailedPrecondition if text.contains("authentication is not enabled") => Kind::Denied,
@@ -252,6 +269,16 @@ mod tests {
                 Code::ResourceExhausted,
                 "etcdserver: too many requests",
                 Kind::Busy,
+            ),
+            (
+                Code::InvalidArgument,
+                "etcdserver: revision of auth store is old",
+                Kind::StaleToken,
+            ),
+            (
+                Code::InvalidArgument,
+                "etcdserver: too many operations in txn request",
+                Kind::Refused,
             ),
             (
                 Code::PermissionDenied,

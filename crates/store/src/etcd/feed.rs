@@ -7,9 +7,12 @@ use crate::{Change, ChangeSet, Revision};
 /// How far a stream is, over all the watches that feed it one after the other.
 #[derive(Debug)]
 pub(super) struct Feed {
-    after: Revision,
     /// Everything up to here has been passed on.
     position: Revision,
+    /// Whether the store is known to have come to the position. The one to begin after may be in the future.
+    reached: bool,
+    /// The changes of a revision of which more may follow.
+    held: Option<(Revision, Vec<Change>)>,
     /// The reader wants to know when it is this far.
     wanted: Option<Revision>,
 }
@@ -17,8 +20,9 @@ pub(super) struct Feed {
 impl Feed {
     pub(super) fn new(after: Revision) -> Self {
         Feed {
-            after,
             position: after,
+            reached: false,
+            held: None,
             wanted: None,
         }
     }
@@ -27,36 +31,62 @@ impl Feed {
         self.position
     }
 
-    /// Whether the store is known to have reached the position. The one to begin after may be in the
-    /// future.
-    pub(super) fn has_moved(&self) -> bool {
-        self.position > self.after
+    pub(super) fn is_reached(&self) -> bool {
+        self.reached
     }
 
-    /// The changes of one message by their revisions. A revision is never split over two messages; what
-    /// has been passed on already, by an earlier watch, is left out.
-    pub(super) fn take(&mut self, changes: Vec<(Revision, Change)>) -> Vec<ChangeSet> {
+    /// The store has come to the position: a later time when it has not is an earlier state of it.
+    pub(super) fn set_reached(&mut self) {
+        self.reached = true;
+    }
+
+    /// The changes of one message by their revisions; what has been passed on already, by an earlier watch, is
+    /// left out. If the message is a part of a larger one, its last revision is held until all of it has come.
+    pub(super) fn take(
+        &mut self,
+        changes: Vec<(Revision, Change)>,
+        more_follows: bool,
+    ) -> Vec<ChangeSet> {
         let mut sets = Vec::new();
-        let mut rest = changes.into_iter().peekable();
-        while let Some((revision, first)) = rest.next() {
-            let mut set = vec![first];
-            while let Some((_, change)) = rest.next_if(|(next, _)| *next == revision) {
-                set.push(change);
+        for (revision, change) in changes {
+            match &mut self.held {
+                Some((held, together)) if *held == revision => together.push(change),
+                _ => {
+                    sets.extend(self.release());
+                    self.held = Some((revision, vec![change]));
+                }
             }
-            if revision > self.position {
-                self.position = revision;
-                sets.push(ChangeSet {
-                    revision,
-                    changes: Arc::from(set),
-                });
-            }
+        }
+        if !more_follows {
+            sets.extend(self.release());
         }
         sets
     }
 
+    /// What is held is whole.
+    fn release(&mut self) -> Option<ChangeSet> {
+        let (revision, together) = self.held.take()?;
+        if revision <= self.position {
+            return None;
+        }
+        self.advance(revision);
+        Some(ChangeSet {
+            revision,
+            changes: Arc::from(together),
+        })
+    }
+
+    /// A new watch begins at the position, and brings again what is held.
+    pub(super) fn begin_again(&mut self) {
+        self.held = None;
+    }
+
     /// The server says that all up to here has been sent.
     pub(super) fn advance(&mut self, to: Revision) {
-        self.position = self.position.max(to);
+        if to >= self.position {
+            self.position = to;
+            self.reached = true;
+        }
     }
 
     /// Asks to be told once the stream has come to `target`.
@@ -68,10 +98,10 @@ impl Feed {
         self.wanted.is_some()
     }
 
-    /// How far the stream is, if that was wanted and is far enough.
-    pub(super) fn reached(&mut self) -> Option<Revision> {
-        self.wanted.take_if(|target| *target <= self.position)?;
-        Some(self.position)
+    /// How far the stream is, if that was wanted and is far enough. Never further than the store.
+    pub(super) fn progress(&mut self) -> Option<Revision> {
+        let target = self.wanted.take_if(|target| *target <= self.position)?;
+        Some(if self.reached { self.position } else { target })
     }
 }
 
@@ -87,7 +117,7 @@ mod tests {
     }
 
     fn check(feed: &mut Feed, message: &[(u64, &str)], expect: &[(u64, &[&str])]) {
-        let sets = feed.take(deletes(message));
+        let sets = feed.take(deletes(message), false);
         let shown: Vec<(u64, Vec<&str>)> = sets
             .iter()
             .map(|set| {
@@ -125,25 +155,53 @@ mod tests {
     }
 
     #[test]
+    fn a_revision_in_several_messages_is_passed_on_as_one() {
+        let mut feed = Feed::new(Revision::new(4));
+        let mut take = |message: &[(u64, &str)], more_follows| -> Vec<(u64, usize)> {
+            let sets = feed.take(deletes(message), more_follows);
+            let shown = |set: &ChangeSet| (set.revision.get(), set.changes.len());
+            sets.iter().map(shown).collect()
+        };
+        assert_eq!(take(&[(5, "a"), (6, "a")], true), [(5, 1)]);
+        assert_eq!(take(&[(6, "b")], true), []);
+        assert_eq!(take(&[(6, "c"), (7, "a")], true), [(6, 3)]);
+        assert_eq!(take(&[(8, "a")], false), [(7, 1), (8, 1)]);
+        assert_eq!(take(&[(9, "a")], true), []);
+        // The watch ended half-way: the next one brings all of it.
+        assert_eq!(feed.position(), Revision::new(8));
+        feed.begin_again();
+        assert!(feed.take(deletes(&[(8, "a"), (9, "a")]), true).is_empty());
+        assert!(feed.take(deletes(&[(9, "b")]), true).is_empty());
+        let whole = feed.take(deletes(&[(9, "c")]), false);
+        assert_eq!((whole.len(), whole[0].changes.len()), (1, 3));
+        assert_eq!(feed.position(), Revision::new(9));
+    }
+
+    #[test]
     fn progress_is_told_once_and_only_when_far_enough() {
         let mut feed = Feed::new(Revision::new(4));
-        assert_eq!(feed.reached(), None);
+        assert_eq!(feed.progress(), None);
         feed.want(Revision::new(6));
-        assert_eq!(feed.reached(), None);
+        assert_eq!(feed.progress(), None);
         feed.advance(Revision::new(5));
-        assert_eq!(feed.reached(), None);
+        assert_eq!(feed.progress(), None);
         check(&mut feed, &[(9, "a")], &[(9, &["a"])]);
         feed.advance(Revision::new(8));
-        assert_eq!(feed.reached(), Some(Revision::new(9)));
-        assert_eq!(feed.reached(), None);
+        assert_eq!(feed.progress(), Some(Revision::new(9)));
+        assert_eq!(feed.progress(), None);
         assert!(!feed.is_wanted());
     }
 
     #[test]
-    fn only_what_was_passed_on_proves_that_the_store_was_there() {
+    fn a_stream_from_the_future_tells_no_progress_beyond_the_store() {
         let mut feed = Feed::new(Revision::new(100));
-        assert!(!feed.has_moved());
+        feed.want(Revision::new(6));
+        assert_eq!(feed.progress(), Some(Revision::new(6)));
+        feed.advance(Revision::new(7));
+        assert!(!feed.is_reached());
+        feed.want(Revision::new(7));
+        assert_eq!(feed.progress(), Some(Revision::new(7)));
         check(&mut feed, &[(101, "a")], &[(101, &["a"])]);
-        assert!(feed.has_moved());
+        assert!(feed.is_reached());
     }
 }

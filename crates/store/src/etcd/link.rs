@@ -1,17 +1,16 @@
-//! The connection to the cluster, and how calls that may be repeated are made on it.
+//! How calls to the cluster are made, and repeated where that does no harm.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_client::{Client, GetOptions, GetResponse, KvClient, WatchClient};
+use etcd_client::{GetOptions, GetResponse, KvClient};
 use tokio::time::{Instant, timeout_at};
 
 use super::backoff::Backoff;
 use super::convert::{Failure, Kind};
+use super::members::{ATTEMPT_TIMEOUT, Member, Members};
 use super::version::Version;
-
-/// Answers may be as large as etcd can send them: it counts their bytes in 31 bits.
-const ANSWER_BYTES_MAX: usize = i32::MAX as usize;
 
 /// How often a read is asked in all. The waits between add up to about three seconds, which a restarting
 /// server needs.
@@ -20,8 +19,7 @@ const READ_ATTEMPTS_MAX: u32 = 7;
 /// What all calls share. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Link {
-    kv: KvClient,
-    watch: WatchClient,
+    members: Arc<Members>,
     /// The oldest of the servers that answered at connect; `None` if one did not say.
     pub(super) version: Option<Version>,
     pub(super) request_timeout: Duration,
@@ -30,35 +28,68 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(
-        client: &Client,
+        members: Members,
         version: Option<Version>,
         request_timeout: Duration,
         settle_timeout: Duration,
     ) -> Self {
         Link {
-            kv: client
-                .kv_client()
-                .max_decoding_message_size(ANSWER_BYTES_MAX),
-            watch: client
-                .watch_client()
-                .max_decoding_message_size(ANSWER_BYTES_MAX),
+            members: Arc::new(members),
             version,
             request_timeout,
             settle_timeout,
         }
     }
 
-    pub(super) fn kv(&self) -> KvClient {
-        self.kv.clone()
-    }
-
-    pub(super) fn watch(&self) -> WatchClient {
-        self.watch.clone()
-    }
-
     /// When a call that begins now must have ended.
     pub(super) fn deadline(&self) -> Instant {
         Instant::now() + self.request_timeout
+    }
+
+    pub(super) fn keeps_progress_in_order(&self) -> bool {
+        let version = self.version;
+        version.is_some_and(Version::keeps_progress_in_order)
+    }
+
+    pub(super) fn keeps_deletion_at_compaction(&self) -> bool {
+        let version = self.version;
+        version.is_some_and(Version::keeps_deletion_at_compaction)
+    }
+
+    /// A server to ask, and until when: it does not get all the time there is, so that some is left to ask
+    /// another.
+    pub(super) fn next_member(&self, deadline: Instant) -> Result<(Arc<Member>, Instant), Failure> {
+        let attempt = deadline.min(Instant::now() + ATTEMPT_TIMEOUT);
+        let member = self.members.pick();
+        let member = member.ok_or_else(|| Failure::lost("no etcd endpoint is known"))?;
+        Ok((member, attempt))
+    }
+
+    /// Makes a call once. After it, a retry goes to another server or with a new token, if that helps.
+    pub(super) async fn attempt<T, F>(
+        &self,
+        deadline: Instant,
+        call: impl FnOnce(KvClient) -> F,
+    ) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, etcd_client::Error>>,
+    {
+        let (member, deadline) = self.next_member(deadline)?;
+        let result = match member.kv(deadline).await {
+            Ok(kv) => answer(deadline, call(kv)).await,
+            Err(failure) => Err(failure),
+        };
+        match result.as_ref().map_err(|failure| failure.kind) {
+            Err(Kind::NotSent | Kind::Lost) => member.failed(),
+            Err(Kind::StaleToken) => {
+                let deadline = Instant::now() + ATTEMPT_TIMEOUT;
+                if let Err(failure) = member.renew_tokens(deadline).await {
+                    tracing::debug!(reason = failure.reason, "no new token from etcd");
+                }
+            }
+            _ => member.worked(),
+        }
+        result
     }
 
     /// Makes a call that changes nothing when repeated, again and again if need be.
@@ -70,7 +101,7 @@ impl Link {
         let deadline = self.deadline();
         let mut backoff = Backoff::new(50, 1600);
         loop {
-            let failure = match answer(deadline, call(self.kv())).await {
+            let failure = match self.attempt(deadline, &call).await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };

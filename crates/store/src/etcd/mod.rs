@@ -1,7 +1,8 @@
 //! The etcd backend: the same promises, kept by an etcd cluster.
 //!
-//! Reads and streams are etcd's own, asked again where the connection fails them. A transaction is never
-//! asked twice: when its answer is lost, its fate is found out; `outcome.rs` shows how.
+//! Reads and streams are etcd's own, asked again, and of another server, where the connection fails them. A
+//! transaction whose answer is lost is asked again only when it is certain that it never happens: its fate
+//! is found out first; `outcome.rs` shows how.
 //!
 //! Below `/rhumb/outcomes/` are the notes by which that is done. They never show up in ranges or streams.
 
@@ -10,9 +11,13 @@ mod commit;
 mod connect;
 mod convert;
 mod feed;
+mod janitor;
 mod link;
+mod members;
+mod opening;
 mod options;
 mod outcome;
+mod queue;
 mod read;
 mod slots;
 mod version;
@@ -27,9 +32,9 @@ pub use connect::ConnectError;
 pub use options::{ClientCertificate, Credentials, Options, Tls};
 
 use crate::{ChangeStream, Entry, Page, Range, Result, Revision, Store, Transaction};
+use janitor::Janitor;
 use link::Link;
 use slots::Slots;
-use version::Version;
 
 /// Where the notes on transactions under way are kept in etcd.
 const OUTCOMES_PREFIX: &str = "/rhumb/outcomes/";
@@ -38,14 +43,16 @@ const OUTCOMES_PREFIX: &str = "/rhumb/outcomes/";
 pub struct Etcd {
     link: Link,
     slots: Arc<Slots>,
+    _janitor: Janitor,
 }
 
 impl Etcd {
     /// Connects, and makes sure that the cluster answers and lets us in.
     pub async fn connect(options: Options) -> Result<Etcd, ConnectError> {
+        let abandoned_after = options.abandoned_after;
         let link = connect::connect(options).await?;
-        slots::forget_dead_instances(link.clone());
         Ok(Etcd {
+            _janitor: Janitor::start(link.clone(), abandoned_after),
             link,
             slots: Arc::new(Slots::new()),
         })
@@ -53,13 +60,12 @@ impl Etcd {
 
     /// Whether streams can be asked for their progress: older servers do not keep it in order.
     pub fn tells_progress(&self) -> bool {
-        let version = self.link.version;
-        version.is_some_and(Version::keeps_progress_in_order)
+        self.link.keeps_progress_in_order()
     }
 
     /// Lets transactions under way end, takes no more, and removes what this instance noted in etcd.
     ///
-    /// What is left behind without it disappears when another instance connects a day later.
+    /// What is left behind without it is removed by other instances after [`Options::abandoned_after`].
     pub async fn close(&self) {
         slots::close(&self.link, &self.slots).await;
     }

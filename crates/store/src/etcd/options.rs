@@ -25,6 +25,8 @@ pub struct Options {
     pub keep_alive_interval: Duration,
     /// and given up after this much more silence.
     pub keep_alive_timeout: Duration,
+    /// What other instances noted in etcd is removed when it has not changed for this long.
+    pub abandoned_after: Duration,
 }
 
 impl Options {
@@ -38,6 +40,7 @@ impl Options {
             settle_timeout: Duration::from_secs(10),
             keep_alive_interval: Duration::from_secs(5),
             keep_alive_timeout: Duration::from_secs(5),
+            abandoned_after: Duration::from_secs(60 * 60),
         }
     }
 }

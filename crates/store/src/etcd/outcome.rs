@@ -1,7 +1,8 @@
 //! Finding out what became of a transaction whose answer was lost.
 //!
 //! Every transaction also writes a note to a *slot*, a key of its own, on the condition that nobody has
-//! written to the slot since we last did. One transaction at a time holds a slot. When the answer is lost:
+//! written to the slot since we last did. One transaction at a time holds a slot, which has been written at
+//! least once, so the condition never is that there is no slot. When the answer is lost:
 //!
 //! ```text
 //!   the slot as we last wrote it ──► write a fence to it ──► not committed, and never will be:
@@ -14,19 +15,14 @@
 //! The fence has the same condition as the transaction, so it may be written again and again, and one that
 //! arrives late does no harm.
 
-use std::time::Duration;
-
-use etcd_client::{GetOptions, KeyValue, KvClient, Txn, TxnOp, TxnOpResponse, TxnResponse};
+use etcd_client::{GetOptions, KeyValue, Txn, TxnOp, TxnOpResponse, TxnResponse};
 use tokio::time::Instant;
 
 use super::backoff::Backoff;
 use super::convert::{Failure, from_etcd, header_revision};
-use super::link::{Link, answer};
+use super::link::Link;
 use super::slots::HeldSlot;
 use crate::{Result, Revision};
-
-/// How long one attempt to fence may take, so that a connection gone silent does not use up all the time.
-const FENCE_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What became of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,13 +35,11 @@ pub(super) enum Fate {
 
 /// Finds out what became of the transaction that was to write `note`, and makes sure that it stays so.
 pub(super) async fn fence(link: &Link, slot: &mut HeldSlot, note: &str) -> Fate {
-    slot.note_loss();
     let deadline = Instant::now() + link.settle_timeout;
     let fence = format!("{note}-fenced");
     let mut backoff = Backoff::new(20, 500);
     loop {
-        let attempt = deadline.min(Instant::now() + FENCE_ATTEMPT_TIMEOUT);
-        match try_fence(link.kv(), slot, note, &fence, attempt).await {
+        match try_fence(link, slot, note, &fence, deadline).await {
             Ok(fate) => return settled(slot, fate),
             Err(failure) => {
                 tracing::debug!(slot = slot.key(), reason = failure.reason, "fencing again");
@@ -58,7 +52,7 @@ pub(super) async fn fence(link: &Link, slot: &mut HeldSlot, note: &str) -> Fate 
 }
 
 async fn try_fence(
-    mut kv: KvClient,
+    link: &Link,
     slot: &HeldSlot,
     note: &str,
     fence: &str,
@@ -68,7 +62,9 @@ async fn try_fence(
         .when([slot.unwritten()])
         .and_then([TxnOp::put(slot.key(), fence, None)])
         .or_else([TxnOp::get(slot.key(), None)]);
-    let response = answer(deadline, kv.txn(transaction)).await?;
+    let response = link
+        .attempt(deadline, |mut kv| async move { kv.txn(transaction).await })
+        .await?;
     if response.succeeded() {
         return header_revision(response.header()).map(Fate::Never);
     }

@@ -6,12 +6,15 @@ use tokio::time::{Duration, timeout};
 use super::OUTCOMES_PREFIX;
 use super::convert::{self, Failure, Kind, from_etcd, header_revision, to_etcd};
 use super::link::Link;
-use crate::types::{check_key, prefix_end};
+use crate::types::{check_key, check_prefix, prefix_end};
 use crate::{Entry, Error, Page, Range, Result, Revision};
 
-/// The most entries asked for at once, so that a large range neither blocks the server nor comes as one
-/// answer of hundreds of megabytes.
+/// The most entries asked for at once, so that a large range does not block the server,
 const ENTRIES_PER_ANSWER_MAX: usize = 500;
+/// how many at first, when it is not known how large they are,
+const ENTRIES_IN_FIRST_ANSWER: usize = 16;
+/// and how large an answer should be.
+const ANSWER_BYTES_AIM: usize = 4 * 1024 * 1024;
 
 /// How often a range of the latest entries is begun anew because its revision was compacted on the way.
 const RANGE_ATTEMPTS_MAX: usize = 3;
@@ -21,6 +24,7 @@ const OLDEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) async fn get(link: &Link, key: &str) -> Result<Option<Entry>> {
     check_key(key)?;
+    convert::check_visible(key)?;
     let mut response = link
         .read(key.as_bytes(), GetOptions::new())
         .await
@@ -38,6 +42,7 @@ pub(super) async fn revision(link: &Link) -> Result<Revision> {
 }
 
 pub(super) async fn range(link: &Link, range: Range<'_>) -> Result<Page> {
+    check_prefix(range.prefix)?;
     if range.at == Some(Revision::ZERO) {
         return before_everything(link, range).await;
     }
@@ -83,8 +88,9 @@ async fn read_pages(link: &Link, range: Range<'_>) -> Result<Page> {
     let wanted = limit.saturating_add(usize::from(may_hide));
     let mut entries = Vec::new();
     let mut at = range.at;
+    let mut page_size = ENTRIES_IN_FIRST_ANSWER;
     loop {
-        let count = (wanted - entries.len()).min(ENTRIES_PER_ANSWER_MAX);
+        let count = (wanted - entries.len()).min(page_size);
         let mut response = read_page(link, &start, &end, count, at).await?;
         let read_at = header_revision(response.header()).map_err(Failure::into_error)?;
         // All pages are of one revision: that of the first.
@@ -94,6 +100,8 @@ async fn read_pages(link: &Link, range: Range<'_>) -> Result<Page> {
         if let Some(last) = found.last() {
             start = [last.key(), &[0]].concat();
         }
+        let bytes = found.iter().map(|kv| kv.key().len() + kv.value().len());
+        page_size = next_page_size(found.len(), bytes.sum());
         for kv in found {
             if !(may_hide && convert::is_hidden(kv.key())) {
                 entries.push(convert::entry(kv)?);
@@ -109,6 +117,14 @@ async fn read_pages(link: &Link, range: Range<'_>) -> Result<Page> {
             });
         }
     }
+}
+
+/// As many entries as should fit, if they are like the last ones; they may as well be larger, so it grows
+/// by steps.
+fn next_page_size(entries: usize, bytes: usize) -> usize {
+    let fitting = ANSWER_BYTES_AIM.saturating_mul(entries.max(1)) / bytes.max(1);
+    let most = (entries.max(1) * 8).min(ENTRIES_PER_ANSWER_MAX);
+    fitting.clamp(1, most)
 }
 
 async fn read_page(
@@ -150,11 +166,9 @@ pub(super) async fn at_revision(link: &Link, requested: Revision, failure: Failu
 async fn oldest(link: &Link, compacted: Revision) -> Revision {
     let ask = async {
         let options = WatchOptions::new().with_start_revision(to_etcd(compacted).max(1));
-        let mut stream = link
-            .watch()
-            .watch(OUTCOMES_PREFIX, Some(options))
-            .await
-            .ok()?;
+        let (member, deadline) = link.next_member(link.deadline()).ok()?;
+        let mut watch = member.watch(deadline).await.ok()?;
+        let mut stream = watch.watch(OUTCOMES_PREFIX, Some(options)).await.ok()?;
         while let Some(message) = stream.message().await.ok()? {
             if message.canceled() {
                 let oldest = from_etcd(message.compact_revision());
@@ -178,5 +192,30 @@ pub(super) async fn compact(link: &Link, revision: Revision) -> Result<()> {
         Ok(_) => Ok(()),
         Err(failure) if failure.kind == Kind::Compacted => Ok(()),
         Err(failure) => Err(at_revision(link, revision, failure).await),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_grow_by_steps_and_shrink_at_once() {
+        for (entries, bytes, expected) in [
+            (16, 16 * 100, 128),
+            (128, 128 * 100, 500),
+            (500, 500 * 100, 500),
+            (16, 16 * 1024 * 1024, 4),
+            (500, 500 * 1024 * 1024, 4),
+            (1, 100 * 1024 * 1024, 1),
+            (4, 4 * 100, 32),
+            (0, 0, 8),
+        ] {
+            assert_eq!(
+                next_page_size(entries, bytes),
+                expected,
+                "{entries} {bytes}"
+            );
+        }
     }
 }

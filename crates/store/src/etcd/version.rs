@@ -30,6 +30,16 @@ impl Version {
             (major, minor) => (major, minor) >= (3, 6),
         }
     }
+
+    /// Whether a compaction keeps a deletion at the very revision it compacts to (etcd#19179), as a watch
+    /// that goes on from there needs it.
+    pub(super) fn keeps_deletion_at_compaction(self) -> bool {
+        match (self.major, self.minor) {
+            (3, 4) => self.patch >= 36,
+            (3, 5) => self.patch >= 19,
+            (major, minor) => (major, minor) >= (3, 6),
+        }
+    }
 }
 
 impl fmt::Display for Version {
@@ -54,6 +64,21 @@ mod tests {
         ] {
             let parsed = Version::parse(text).map(|version| version.to_string());
             assert_eq!(parsed.as_deref(), shown, "{text}");
+        }
+    }
+
+    #[test]
+    fn deletions_are_kept_from_the_releases_with_the_fix() {
+        for (text, expected) in [
+            ("3.4.23", false),
+            ("3.4.35", false),
+            ("3.4.36", true),
+            ("3.5.18", false),
+            ("3.5.19", true),
+            ("3.6.0", true),
+        ] {
+            let version = Version::parse(text).unwrap();
+            assert_eq!(version.keeps_deletion_at_compaction(), expected, "{text}");
         }
     }
 

@@ -86,7 +86,11 @@ pub(crate) async fn with_tls(endpoint: &str, tls: Tls) -> Result<Etcd, ConnectEr
     Etcd::connect(options).await
 }
 
-async fn with_user(endpoint: &str, user: &str, password: &str) -> Result<Etcd, ConnectError> {
+pub(crate) async fn with_user(
+    endpoint: &str,
+    user: &str,
+    password: &str,
+) -> Result<Etcd, ConnectError> {
     let options = Options {
         credentials: Some(Credentials {
             user: user.to_owned(),
@@ -98,7 +102,7 @@ async fn with_user(endpoint: &str, user: &str, password: &str) -> Result<Etcd, C
 }
 
 /// A root, and somebody who may not write where transactions are noted.
-async fn enable_auth(server: &EtcdServer) {
+pub(crate) async fn enable_auth(server: &EtcdServer) {
     let mut client = Client::connect([server.endpoint()], None).await.unwrap();
     client.role_add("root").await.unwrap();
     client.user_add("root", "secret", None).await.unwrap();

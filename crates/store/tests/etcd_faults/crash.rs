@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use rhumb_store::etcd::Etcd;
-use rhumb_store::{Change, ChangeSet, Error, Expect, Revision, Store, Transaction};
+use rhumb_store::{Change, ChangeSet, ChangeStream, Error, Expect, Revision, Store, Transaction};
+
+use tokio::task::JoinHandle;
 
 use crate::etcd_server::EtcdServer;
 use crate::{connect, eventually, get, next_set};
@@ -22,6 +25,14 @@ struct Told {
     acknowledged: AtomicUsize,
     unavailable: AtomicUsize,
     unknown: AtomicUsize,
+    slowest_ms: AtomicU64,
+}
+
+impl Told {
+    fn took(&self, begun: Instant) {
+        let took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap();
+        self.slowest_ms.fetch_max(took_ms, Ordering::SeqCst);
+    }
 }
 
 type Increment = (String, u64, Revision);
@@ -42,7 +53,10 @@ async fn increment(store: Arc<Etcd>, told: Arc<Told>, writer: usize) -> Vec<Incr
             break;
         }
         let key = counter(writer + turn);
-        let Ok(entry) = store.get(&key).await else {
+        let begun = Instant::now();
+        let got = store.get(&key).await;
+        told.took(begun);
+        let Ok(entry) = got else {
             continue;
         };
         let (value, expect) = match &entry {
@@ -50,7 +64,10 @@ async fn increment(store: Arc<Etcd>, told: Arc<Told>, writer: usize) -> Vec<Incr
             None => (1, Expect::Absent),
         };
         let next = Transaction::new().put(key.as_str(), value.to_string(), expect);
-        match store.commit(next).await {
+        let begun = Instant::now();
+        let committed = store.commit(next).await;
+        told.took(begun);
+        match committed {
             Ok(revision) => {
                 let last = acknowledged.last().map(|(_, _, last)| *last);
                 assert!(last < Some(revision), "{revision} after {last:?}");
@@ -70,63 +87,93 @@ async fn increment(store: Arc<Etcd>, told: Arc<Told>, writer: usize) -> Vec<Incr
     acknowledged
 }
 
+/// Writers that increment counters, and a stream that follows them.
+pub(crate) struct Load {
+    store: Arc<Etcd>,
+    stream: Box<dyn ChangeStream>,
+    told: Arc<Told>,
+    writers: Vec<JoinHandle<Vec<Increment>>>,
+}
+
+impl Load {
+    pub(crate) async fn start(store: Arc<Etcd>) -> Load {
+        let stream = store.changes("/counters/", Revision::ZERO).await.unwrap();
+        let told = Arc::new(Told::default());
+        let writers = (0..WRITERS)
+            .map(|writer| tokio::spawn(increment(store.clone(), told.clone(), writer)))
+            .collect();
+        Load {
+            store,
+            stream,
+            told,
+            writers,
+        }
+    }
+
+    /// Waits for more increments to be acknowledged.
+    pub(crate) async fn gets_on(&self) {
+        let before = self.told.acknowledged.load(Ordering::SeqCst);
+        eventually("the writers get on", async || {
+            self.told.acknowledged.load(Ordering::SeqCst) >= before + INCREMENTS_PER_ROUND
+        })
+        .await;
+    }
+
+    /// How long the slowest call has taken since this was last asked.
+    pub(crate) fn slowest(&self) -> Duration {
+        Duration::from_millis(self.told.slowest_ms.swap(0, Ordering::SeqCst))
+    }
+
+    /// What was told is what happened: every increment once, and at the revision that was acknowledged.
+    pub(crate) async fn finish(mut self) {
+        self.told.stop.store(true, Ordering::SeqCst);
+        let mut acknowledged = BTreeSet::new();
+        for writer in self.writers {
+            for increment in writer.await.unwrap() {
+                assert!(
+                    acknowledged.insert(increment),
+                    "an increment was acknowledged twice"
+                );
+            }
+        }
+        let mut total = 0;
+        let mut last = Revision::ZERO;
+        for index in 0..COUNTERS {
+            let entry = get(&self.store, &counter(index)).await.unwrap();
+            total += usize::try_from(value_of(&entry.value)).unwrap();
+            last = last.max(entry.modified);
+        }
+        let unknown = self.told.unknown.load(Ordering::SeqCst);
+        println!(
+            "{} acknowledged, {} unavailable, {unknown} unknown, {total} happened",
+            acknowledged.len(),
+            self.told.unavailable.load(Ordering::SeqCst),
+        );
+        assert_eq!(unknown, 0, "every fate could be found out");
+        assert_eq!(total, acknowledged.len());
+        let mut sets = Vec::new();
+        while sets
+            .last()
+            .is_none_or(|set: &ChangeSet| set.revision < last)
+        {
+            sets.push(next_set(&mut *self.stream).await);
+        }
+        check_stream(&sets, &acknowledged);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn increments_survive_crashes_exactly_once() {
     let mut server = EtcdServer::start().await;
     let store = Arc::new(connect(&server.endpoint()).await);
-    let mut stream = store.changes("/counters/", Revision::ZERO).await.unwrap();
-    let told = Arc::new(Told::default());
-    let writers: Vec<_> = (0..WRITERS)
-        .map(|writer| tokio::spawn(increment(store.clone(), told.clone(), writer)))
-        .collect();
-
-    for round in 1..=ROUNDS {
-        eventually("the writers get on", async || {
-            told.acknowledged.load(Ordering::SeqCst) >= round * INCREMENTS_PER_ROUND
-        })
-        .await;
+    let load = Load::start(store).await;
+    for _ in 0..ROUNDS {
+        load.gets_on().await;
         server.kill();
         server.restart().await;
     }
-    eventually("the writers get on after the last crash", async || {
-        told.acknowledged.load(Ordering::SeqCst) >= (ROUNDS + 1) * INCREMENTS_PER_ROUND
-    })
-    .await;
-    told.stop.store(true, Ordering::SeqCst);
-    let mut acknowledged = BTreeSet::new();
-    for writer in writers {
-        for increment in writer.await.unwrap() {
-            assert!(
-                acknowledged.insert(increment),
-                "an increment was acknowledged twice"
-            );
-        }
-    }
-
-    let mut total = 0;
-    let mut last = Revision::ZERO;
-    for index in 0..COUNTERS {
-        let entry = get(&store, &counter(index)).await.unwrap();
-        total += usize::try_from(value_of(&entry.value)).unwrap();
-        last = last.max(entry.modified);
-    }
-    let unknown = told.unknown.load(Ordering::SeqCst);
-    println!(
-        "{} acknowledged, {} unavailable, {unknown} unknown, {total} happened",
-        acknowledged.len(),
-        told.unavailable.load(Ordering::SeqCst),
-    );
-    assert_eq!(unknown, 0, "every fate could be found out");
-    assert_eq!(total, acknowledged.len());
-
-    let mut sets = Vec::new();
-    while sets
-        .last()
-        .is_none_or(|set: &ChangeSet| set.revision < last)
-    {
-        sets.push(next_set(&mut *stream).await);
-    }
-    check_stream(&sets, &acknowledged);
+    load.gets_on().await;
+    load.finish().await;
 }
 
 /// Every increment is there once, in order, at the revision that was acknowledged.

@@ -102,6 +102,23 @@ async fn what_is_too_large_for_the_server_is_refused_as_that() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn more_operations_than_the_server_allows_are_refused_for_good() {
+    let server = EtcdServer::start_with("http", &["--max-txn-ops", "64"]).await;
+    let store = connect(&server.endpoint()).await;
+    let all = (0..OPERATIONS_MAX).fold(Transaction::new(), |all, index| {
+        all.put(format!("/a/{index}"), "1", Expect::Any)
+    });
+    match store.commit(all).await {
+        Err(error @ Error::Refused { .. }) => {
+            assert!(!error.retryable());
+            let text = error.to_string();
+            assert!(text.contains("too many operations"), "{text}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_most_operations_fit_into_a_transaction_of_a_server_with_default_settings() {
     let server = EtcdServer::start().await;
     let store = connect(&server.endpoint()).await;

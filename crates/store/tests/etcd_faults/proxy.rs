@@ -25,6 +25,8 @@ struct Shared {
     connections: Mutex<Vec<Connection>>,
     /// Whether new connections are closed at once.
     closed: AtomicBool,
+    /// From a request with this text on, nothing of its connection reaches the client.
+    unanswered: Mutex<Option<String>>,
 }
 
 /// Both directions of one connection.
@@ -74,9 +76,24 @@ impl Proxy {
 
     /// From now on nothing of the present connections reaches the client.
     pub(crate) fn hold_responses(&self) {
-        for connection in self.connections() {
+        self.hold_responses_after(0);
+    }
+
+    pub(crate) fn connection_count(&self) -> usize {
+        self.connections().len()
+    }
+
+    /// The same, but for the oldest connections.
+    pub(crate) fn hold_responses_after(&self, oldest: usize) {
+        for connection in self.connections().into_iter().skip(oldest) {
             connection.responses.holding.store(true, Ordering::SeqCst);
         }
+    }
+
+    /// The answer to the first request with this text never reaches the client, nor any after it on the same
+    /// connection.
+    pub(crate) fn hold_response_to(&self, text: &str) {
+        *self.shared.unanswered.lock().unwrap() = Some(text.to_owned());
     }
 
     pub(crate) async fn holds_request_with(&self, text: &str) {
@@ -87,6 +104,26 @@ impl Proxy {
                 .any(|connection| connection.requests.holds(text))
         })
         .await;
+    }
+
+    pub(crate) async fn holds_response_with(&self, text: &str) {
+        let connections = self.connections();
+        eventually("the response is held", async || {
+            connections
+                .iter()
+                .any(|connection| connection.responses.holds(text))
+        })
+        .await;
+    }
+
+    /// What was held reaches the clients after all, and so does what follows.
+    pub(crate) async fn release_responses(&self) {
+        for connection in self.connections() {
+            let mut client = connection.responses.writer.lock().await;
+            connection.responses.holding.store(false, Ordering::SeqCst);
+            let held = std::mem::take(&mut *connection.responses.held.lock().unwrap());
+            client.write_all(&held).await.unwrap();
+        }
     }
 
     /// Closes all connections. What is held is lost.
@@ -166,9 +203,7 @@ impl Lane {
     }
 
     fn holds(&self, text: &str) -> bool {
-        let held = self.held.lock().unwrap();
-        held.windows(text.len())
-            .any(|window| window == text.as_bytes())
+        contains(&self.held.lock().unwrap(), text)
     }
 }
 
@@ -186,8 +221,13 @@ async fn accept(listener: TcpListener, server: SocketAddr, shared: Arc<Shared>) 
         let requests = Lane::new(server_writer);
         let responses = Lane::new(client_writer);
         let connection = Connection {
-            request_pump: tokio::spawn(pump(client_reader, requests.clone())).abort_handle(),
-            response_pump: tokio::spawn(pump(server_reader, responses.clone())).abort_handle(),
+            request_pump: {
+                let (shared, responses) = (shared.clone(), responses.clone());
+                let look = move |bytes: &[u8]| shared.look(bytes, &responses);
+                tokio::spawn(pump(client_reader, requests.clone(), look)).abort_handle()
+            },
+            response_pump: tokio::spawn(pump(server_reader, responses.clone(), |_| ()))
+                .abort_handle(),
             requests,
             responses,
         };
@@ -195,19 +235,29 @@ async fn accept(listener: TcpListener, server: SocketAddr, shared: Arc<Shared>) 
     }
 }
 
-async fn pump(mut from: OwnedReadHalf, to: Arc<Lane>) {
+impl Shared {
+    fn look(&self, request: &[u8], responses: &Lane) {
+        let mut unanswered = self.unanswered.lock().unwrap();
+        if unanswered.take_if(|text| contains(request, text)).is_some() {
+            responses.holding.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+fn contains(bytes: &[u8], text: &str) -> bool {
+    bytes
+        .windows(text.len())
+        .any(|window| window == text.as_bytes())
+}
+
+async fn pump(mut from: OwnedReadHalf, to: Arc<Lane>, look: impl Fn(&[u8])) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
+        look(&buffer[..count]);
+        let mut writer = to.writer.lock().await;
         if to.holding.load(Ordering::SeqCst) {
             to.held.lock().unwrap().extend_from_slice(&buffer[..count]);
-        } else if to
-            .writer
-            .lock()
-            .await
-            .write_all(&buffer[..count])
-            .await
-            .is_err()
-        {
+        } else if writer.write_all(&buffer[..count]).await.is_err() {
             break;
         }
     }

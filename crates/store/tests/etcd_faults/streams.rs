@@ -1,9 +1,9 @@
 //! Streams of changes over lost connections, compactions and slow readers.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rhumb_store::etcd::Etcd;
+use rhumb_store::etcd::{Etcd, Options};
 use rhumb_store::{
     ChangeEvent, ChangeStream, Error, Expect, Range, Result, Revision, Store, Transaction,
 };
@@ -12,7 +12,7 @@ use crate::etcd_server::EtcdServer;
 use crate::proxy::Proxy;
 use crate::{PATIENCE, connect, get, next_set, put};
 
-async fn next_error(stream: &mut dyn ChangeStream) -> Error {
+pub(crate) async fn next_error(stream: &mut dyn ChangeStream) -> Error {
     let next = tokio::time::timeout(PATIENCE, stream.next()).await;
     next.expect("an answer in time")
         .expect_err("the stream is over")
@@ -56,9 +56,15 @@ async fn a_stream_goes_on_over_cuts_without_gap_or_repeat() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_gone_silent_is_given_up_and_the_stream_goes_on() {
-    let server = EtcdServer::start().await;
+    let probes = ["--grpc-keepalive-min-time", "100ms"];
+    let server = EtcdServer::start_with("http", &probes).await;
     let proxy = Proxy::to(server.client_address()).await;
-    let store = connect(&proxy.endpoint()).await;
+    let options = Options {
+        keep_alive_interval: Duration::from_millis(500),
+        keep_alive_timeout: Duration::from_millis(500),
+        ..Options::new([proxy.endpoint()])
+    };
+    let store = Etcd::connect(options).await.unwrap();
     let witness = connect(&server.endpoint()).await;
     let mut stream = store.changes("/a", Revision::ZERO).await.unwrap();
     proxy.hold_requests();
@@ -73,7 +79,8 @@ async fn a_stream_that_begins_in_the_future_does_so_over_a_cut_as_well() {
     let proxy = Proxy::to(server.client_address()).await;
     let store = connect(&proxy.endpoint()).await;
     let witness = connect(&server.endpoint()).await;
-    let now = witness.revision().await.unwrap();
+    // From now on each transaction takes one revision: the slot is there.
+    let now = witness.commit(put("/warm", "x")).await.unwrap();
     let after = Revision::new(now.get() + 5);
     let mut stream = store.changes("/a", after).await.unwrap();
     write(&witness, "/a", 2, 1).await;
@@ -179,6 +186,73 @@ async fn stalled_readers_hold_nobody_and_miss_nothing() {
     for stream in &mut streams {
         assert_eq!(read(&mut **stream, written.len()).await, written);
     }
+}
+
+/// What waits for slow readers fills the window of a connection: it must not be that of the calls.
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_have_a_connection_of_their_own() {
+    let server = EtcdServer::start().await;
+    let proxy = Proxy::to(server.client_address()).await;
+    let store = connect(&proxy.endpoint()).await;
+    store.commit(put("/a", "1")).await.unwrap();
+    let before = proxy.connection_count();
+    let _stream = store.changes("/a", Revision::ZERO).await.unwrap();
+    assert_eq!(proxy.connection_count(), before + 1);
+    proxy.hold_responses_after(before);
+    for round in 0..20 {
+        let revision = store.commit(put("/a", &round.to_string())).await.unwrap();
+        assert_eq!(get(&store, "/a").await.unwrap().modified, revision);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_readers_slow_down_nobody_else() {
+    let server = EtcdServer::start().await;
+    let store = connect(&server.endpoint()).await;
+    let witness = connect(&server.endpoint()).await;
+    let mut readers = Vec::new();
+    for _ in 0..8 {
+        let mut stream = store.changes("/big", Revision::ZERO).await.unwrap();
+        readers.push(tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(Duration::from_millis(700)).await;
+                stream.next().await.unwrap();
+            }
+        }));
+    }
+    write(&witness, "/big", 60, 500_000).await;
+    let begun = Instant::now();
+    for round in 0..100 {
+        store.commit(put("/a", &round.to_string())).await.unwrap();
+        get(&store, "/a").await.unwrap();
+    }
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(4), "{took:?}");
+    for reader in readers {
+        reader.abort();
+    }
+}
+
+/// A long history comes in parts, which do not end where transactions do.
+#[tokio::test(flavor = "multi_thread")]
+async fn large_transactions_of_the_past_come_whole() {
+    let server = EtcdServer::start().await;
+    let store = connect(&server.endpoint()).await;
+    let mut written = Vec::new();
+    for round in 0..40_usize {
+        let transaction = (0..4).fold(Transaction::new(), |all, index| {
+            let bytes = 1000 + (round * 37 + index * 101) % 300 * 1000;
+            all.put(format!("/a/{index}"), vec![7; bytes], Expect::Any)
+        });
+        written.push(store.commit(transaction).await.unwrap());
+    }
+    let mut stream = store.changes("/a/", Revision::ZERO).await.unwrap();
+    for revision in written {
+        let set = next_set(&mut *stream).await;
+        assert_eq!((set.revision, set.changes.len()), (revision, 4));
+    }
+    let last = store.commit(put("/a/0", "small")).await.unwrap();
+    assert_eq!(next_set(&mut *stream).await.revision, last);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -23,6 +23,9 @@ pub struct EtcdServer {
     directory: TempDir,
     ports: Ports,
     scheme: &'static str,
+    name: String,
+    /// The members of its cluster, as etcd is told them.
+    cluster: String,
     arguments: Vec<String>,
 }
 
@@ -43,16 +46,9 @@ impl EtcdServer {
     pub async fn start_with(scheme: &'static str, arguments: &[&str]) -> Self {
         // Somebody else may take a free port before the server does: then others are tried.
         for _ in 0..5 {
-            let mut server = EtcdServer {
-                child: None,
-                directory: tempfile::tempdir().expect("a temporary directory"),
-                ports: free_ports(),
-                scheme,
-                arguments: arguments
-                    .iter()
-                    .map(|&argument| argument.to_owned())
-                    .collect(),
-            };
+            let ports = free_ports();
+            let cluster = ports.member("test");
+            let mut server = EtcdServer::new("test", &cluster, ports, scheme, arguments);
             if server.try_run().await {
                 return server;
             }
@@ -63,6 +59,73 @@ impl EtcdServer {
             );
         }
         panic!("etcd finds no free ports");
+    }
+
+    fn new(
+        name: &str,
+        cluster: &str,
+        ports: Ports,
+        scheme: &'static str,
+        arguments: &[&str],
+    ) -> Self {
+        EtcdServer {
+            child: None,
+            directory: tempfile::tempdir().expect("a temporary directory"),
+            ports,
+            scheme,
+            name: name.to_owned(),
+            cluster: cluster.to_owned(),
+            arguments: arguments
+                .iter()
+                .map(|&argument| argument.to_owned())
+                .collect(),
+        }
+    }
+
+    /// Three healthy members of one cluster.
+    pub async fn start_cluster() -> Vec<Self> {
+        let names = ["one", "two", "three"];
+        for _ in 0..5 {
+            let ports = free_ports_for_three();
+            let member = |(name, ports): (&&str, &Ports)| ports.member(name);
+            let cluster: Vec<String> = names.iter().zip(&ports).map(member).collect();
+            let cluster = cluster.join(",");
+            // Votes cross the network, and the machine may be busy.
+            let arguments = ["--heartbeat-interval", "50", "--election-timeout", "500"];
+            let mut members: Vec<Self> = names
+                .iter()
+                .zip(ports)
+                .map(|(name, ports)| Self::new(name, &cluster, ports, "http", &arguments))
+                .collect();
+            for member in &mut members {
+                member.child = Some(member.spawn());
+            }
+            let mut all_healthy = true;
+            for member in &mut members {
+                all_healthy = all_healthy && member.becomes_healthy().await;
+            }
+            if all_healthy {
+                return members;
+            }
+        }
+        panic!("the members of the cluster do not start");
+    }
+
+    /// It accepts connections, and answers nothing.
+    pub fn freeze(&self) {
+        self.signal("-STOP");
+    }
+
+    pub fn thaw(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let child = self.child.as_ref().expect("a running etcd");
+        let sent = Command::new("kill")
+            .args([signal, &child.id().to_string()])
+            .status();
+        assert!(sent.is_ok_and(|status| status.success()), "{signal}");
     }
 
     /// Where clients connect to.
@@ -114,6 +177,10 @@ impl EtcdServer {
     /// Whether it became healthy.
     async fn try_run(&mut self) -> bool {
         self.child = Some(self.spawn());
+        self.becomes_healthy().await
+    }
+
+    async fn becomes_healthy(&mut self) -> bool {
         let begun = Instant::now();
         while !self.is_healthy() {
             let ended = self
@@ -141,7 +208,7 @@ impl EtcdServer {
         Command::new(binary)
             .arg("--data-dir")
             .arg(self.directory.path().join("data"))
-            .args(["--name", "test", "--logger", "zap"])
+            .args(["--name", &self.name, "--logger", "zap"])
             .args([
                 "--listen-client-urls",
                 &client,
@@ -154,7 +221,7 @@ impl EtcdServer {
                 "--initial-advertise-peer-urls",
                 &peer,
             ])
-            .args(["--initial-cluster", &format!("test={peer}")])
+            .args(["--initial-cluster", &self.cluster])
             .args([
                 "--listen-metrics-urls",
                 &format!("http://127.0.0.1:{}", self.ports.health),
@@ -197,15 +264,27 @@ impl Drop for EtcdServer {
     }
 }
 
+impl Ports {
+    /// How etcd is told of a member with these.
+    fn member(&self, name: &str) -> String {
+        format!("{name}=http://127.0.0.1:{}", self.peer)
+    }
+}
+
 /// Three ports that nobody listens on. They are held together, so they differ.
 fn free_ports() -> Ports {
-    let held: Vec<TcpListener> = (0..3)
+    let [ports, ..] = free_ports_for_three();
+    ports
+}
+
+fn free_ports_for_three() -> [Ports; 3] {
+    let held: Vec<TcpListener> = (0..9)
         .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port"))
         .collect();
     let port = |index: usize| held[index].local_addr().expect("a bound port").port();
-    Ports {
-        client: port(0),
-        peer: port(1),
-        health: port(2),
-    }
+    [0, 3, 6].map(|first| Ports {
+        client: port(first),
+        peer: port(first + 1),
+        health: port(first + 2),
+    })
 }
