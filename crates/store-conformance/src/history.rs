@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rhumb_store::{ChangeEvent, Error, Range, Revision, Store};
+use rhumb_store::{ChangeEvent, ChangeStream, Error, Range, Revision, Store};
 
 use crate::Harness;
 use crate::support::{PATIENCE, all, delete, get, next_set, put, sketches};
@@ -125,18 +125,7 @@ pub async fn a_running_stream_survives_compaction_or_says_so(harness: &mut impl 
     let start = store.revision().await.expect("the revision");
     let mut stream = store.changes("/a/", start).await.expect("a stream");
     let writer = tokio::spawn(write_and_compact(Arc::clone(&store), CHANGES));
-    let mut seen = Vec::new();
-    while seen.len() < CHANGES {
-        match tokio::time::timeout(PATIENCE, stream.next())
-            .await
-            .expect("an event in time")
-        {
-            Ok(ChangeEvent::Changes(set)) => seen.push(set.revision),
-            Ok(event) => panic!("{event:?}"),
-            Err(Error::Compacted { .. }) => break,
-            Err(error) => panic!("{error}"),
-        }
-    }
+    let seen = revisions_until_compacted(&mut *stream, CHANGES).await;
     let written = writer.await.expect("the writer");
     assert_eq!(seen, written[..seen.len()]);
     let mut now = store
@@ -170,8 +159,14 @@ pub async fn a_stream_that_lags_behind_compaction_has_no_gap(harness: &mut impl 
     for _ in 0..20 {
         put(&*store, "/b/other", "x").await;
     }
+    let seen = revisions_until_compacted(&mut *stream, WRITES).await;
+    assert_eq!(seen, written[..seen.len()], "complete, or a refusal");
+}
+
+/// The revisions of the next `count` changes, or of those that come before the stream is refused.
+async fn revisions_until_compacted(stream: &mut dyn ChangeStream, count: usize) -> Vec<Revision> {
     let mut seen = Vec::new();
-    while seen.len() < WRITES {
+    while seen.len() < count {
         match tokio::time::timeout(PATIENCE, stream.next())
             .await
             .expect("an event in time")
@@ -182,7 +177,7 @@ pub async fn a_stream_that_lags_behind_compaction_has_no_gap(harness: &mut impl 
             Err(error) => panic!("{error}"),
         }
     }
-    assert_eq!(seen, written[..seen.len()], "complete, or a refusal");
+    seen
 }
 
 /// Puts and deletes one key in turn, and compacts to where a slow reader may still be.
