@@ -30,6 +30,14 @@ impl Change {
             Change::Put { key, .. } | Change::Delete { key } => key,
         }
     }
+
+    /// How many bytes its key and value have.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Change::Put { key, value, .. } => key.len() + value.len(),
+            Change::Delete { key } => key.len(),
+        }
+    }
 }
 
 impl Debug for Change {

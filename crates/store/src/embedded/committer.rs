@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::apply::{Draft, Failure, Tables};
 use super::engine::Engine;
-use super::fault::{from_redb, guarded, is_echo};
+use super::fault::{damaged, from_redb, guarded, is_echo, short};
 use super::feed::Feed;
 use super::index::{Index, Version};
 use super::read::Snapshot;
@@ -213,7 +213,7 @@ impl Committer {
             (Err(error @ Error::StorageFull { .. }), planned) => self.recover(error, planned),
             // A read has failed meanwhile, which says nothing about the write.
             (Err(error), planned) if is_echo(&error) => {
-                let reason = error.to_string();
+                let reason = short(&error);
                 self.recover(Error::Unavailable { reason }, planned)
             }
             // A read has failed meanwhile, and the database could not be opened again at once.
@@ -252,49 +252,53 @@ impl Committer {
     /// same: what is stored tells, and then its writers hear the truth.
     fn recover(&mut self, error: Error, planned: Option<Written>) -> Result<Vec<Result<Revision>>> {
         tracing::warn!("a write failed: {error}");
+        self.limbo = planned;
         let begun = Instant::now();
         let reopened = self.engine.reopen();
-        let pause = (begun.elapsed() * REFUSAL_FACTOR).min(REFUSAL_MAX);
-        self.refuse_until = Some(Instant::now() + pause);
+        if matches!(error, Error::StorageFull { .. }) {
+            let pause = (begun.elapsed() * REFUSAL_FACTOR).min(REFUSAL_MAX);
+            self.refuse_until = Some(Instant::now() + pause);
+        }
         match reopened {
-            Ok(()) => self.settle(planned)?.ok_or(error),
-            Err(Error::StorageFull { .. }) if planned.is_some() => {
-                self.limbo = planned;
-                Err(Error::OutcomeUnknown {
-                    reason: "the disk is too full to open the database again".to_owned(),
-                })
-            }
+            Ok(()) => match self.settle() {
+                Ok(shown) => shown.ok_or(error),
+                Err(unread) => Err(Error::OutcomeUnknown {
+                    reason: short(&unread),
+                }),
+            },
+            Err(Error::StorageFull { .. }) if self.limbo.is_some() => Err(Error::OutcomeUnknown {
+                reason: "the disk is too full to open the database again".to_owned(),
+            }),
             Err(Error::StorageFull { .. }) => Err(error),
             Err(reopening) => Err(self.engine.halt(reopening)),
         }
     }
 
-    /// Shows `planned` if the newly opened database holds it. A write that only removed garbage cannot be
-    /// told from its absence, and need not be: removing it again does no harm.
-    fn settle(&mut self, planned: Option<Written>) -> Result<Option<Vec<Result<Revision>>>> {
+    /// Finds out what became of the write in limbo, and shows it if the database holds it. Until that can be
+    /// read, it stays there. A write that only removed garbage cannot be told from its absence, and need not
+    /// be: removing it again does no harm.
+    fn settle(&mut self) -> Result<Option<Vec<Result<Revision>>>> {
+        let Some(planned) = &self.limbo else {
+            return Ok(None);
+        };
+        let planned = (
+            Revision::new(planned.revision),
+            Revision::new(planned.compacted),
+        );
         let stored = self.engine.read_blocking(|database| {
             let snapshot = Snapshot::open(database)?;
             Ok((snapshot.revision(), snapshot.compacted()))
         })?;
         let before = self.read_index(|index| (index.revision(), index.compacted()));
-        let holds = |written: &Written| {
-            let planned = (
-                Revision::new(written.revision),
-                Revision::new(written.compacted),
-            );
-            planned == stored && planned != before
-        };
-        Ok(planned.filter(holds).map(|written| self.show(written)))
+        let happened = planned == stored && planned != before;
+        let written = self.limbo.take().filter(|_| happened);
+        Ok(written.map(|written| self.show(written)))
     }
 
-    /// Opens the database if a full disk kept it closed, and finds out what became of the last write.
+    /// Opens the database if it is not open, and finds out what became of the last write.
     fn ensure_open(&mut self) -> Result<()> {
         self.engine.ensure_open()?;
-        let limbo = self.limbo.take();
-        if limbo.is_some() {
-            self.settle(limbo)?;
-        }
-        Ok(())
+        self.settle().map(|_| ())
     }
 
     fn write(
@@ -303,9 +307,9 @@ impl Committer {
         batch: &Batch,
     ) -> Result<(Option<WriteTransaction>, Written)> {
         let write = begin(database)?;
-        let mut tables = Tables::open(&write)?;
         let index = Arc::clone(&self.index);
         let index = index.read().unwrap_or_else(PoisonError::into_inner);
+        let mut tables = tables_at(&write, &index)?;
         let mut written = draft(&mut tables, &index, batch)?;
         if written.sets.is_empty() {
             drop(tables);
@@ -384,9 +388,9 @@ impl Committer {
     ) -> Result<()> {
         self.write_durably(|committer, database| {
             let write = begin(database)?;
-            let mut tables = Tables::open(&write)?;
             let index = Arc::clone(&committer.index);
             let index = index.read().unwrap_or_else(PoisonError::into_inner);
+            let mut tables = tables_at(&write, &index)?;
             let mut written = Written::beginning_at(&index);
             change(committer, &mut tables, &index, &mut written)?;
             tables.save()?;
@@ -404,6 +408,17 @@ impl Written {
             ..Written::default()
         }
     }
+}
+
+/// The tables, if they are where the index is: else the next revision might be one that is taken.
+fn tables_at<'t>(write: &'t WriteTransaction, index: &Index) -> Result<Tables<'t>> {
+    let tables = Tables::open(write)?;
+    let (stored, known) = (tables.numbers.revision, index.revision());
+    if stored != known.get() {
+        let reason = format!("it is at revision {stored}, the index at {known}");
+        return Err(damaged("the database file", &reason));
+    }
+    Ok(tables)
 }
 
 /// Carries out each transaction of the batch that can be.

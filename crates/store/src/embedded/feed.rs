@@ -107,12 +107,8 @@ impl Ring {
 
 /// About what a set costs in memory.
 fn weight(set: &ChangeSet) -> usize {
-    let content = |change: &Change| match change {
-        Change::Put { key, value, .. } => key.len() + value.len(),
-        Change::Delete { key } => key.len(),
-    };
     let overhead = size_of::<ChangeSet>() + set.changes.len() * size_of::<Change>();
-    overhead + set.changes.iter().map(content).sum::<usize>()
+    overhead + set.changes.iter().map(Change::size).sum::<usize>()
 }
 
 #[derive(Debug)]

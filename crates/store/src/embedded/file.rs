@@ -143,19 +143,17 @@ pub(super) fn put_in_place(finished: &Path, place: &Path) -> Result<(), FileErro
 
 /// Gives a finished file its name, unless there is one of that name.
 pub(super) fn put_in_free_place(finished: &Path, place: &Path) -> Result<(), FileError> {
-    let linked = fs::hard_link(finished, place);
-    let _ = linked.is_ok() && fs::remove_file(finished).is_ok();
-    match linked {
+    let linked = match fs::hard_link(finished, place) {
         Ok(()) => sync_parent(place).map_err(FileError::io(place)),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let _ = fs::remove_file(finished);
-            Err(FileError::Exists {
-                path: place.to_owned(),
-            })
-        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(FileError::Exists {
+            path: place.to_owned(),
+        }),
         // A file system without links.
-        Err(_) => put_in_place(finished, place),
-    }
+        Err(_) => return put_in_place(finished, place),
+    };
+    // The file has its name or is not wanted; this one is of no more use.
+    let _ = fs::remove_file(finished);
+    linked
 }
 
 /// Opens a store's database file, after making sure that it is one of ours.
@@ -165,16 +163,15 @@ pub(super) fn open_engine(path: &Path, cache_bytes: usize) -> Result<Engine, Fil
         path: path.to_owned(),
     };
     let open = || {
-        // Opening it to write changes it, so whose it is is looked up before.
-        match open_to_read(path)? {
-            Some(database) => drop(database),
-            None => tracing::info!("{} was not closed; checking it", path.display()),
-        }
+        // Opening it to write changes it, so whose it is is looked up before, if it can be.
+        let checked = open_to_read(path)?.is_some();
         let engine = Engine::open(Box::new(disk), cache_bytes);
         let engine = engine.map_err(|error| not_opened(path, error))?;
-        engine
-            .with_database(|database| Ok(check_format(path, database)))
-            .map_err(|error| FileError::damaged(path, short(&error)))??;
+        if !checked {
+            engine
+                .with_database(|database| Ok(check_format(path, database)))
+                .map_err(|error| FileError::damaged(path, short(&error)))??;
+        }
         Ok(engine)
     };
     quietly(open).unwrap_or_else(|| Err(FileError::damaged(path, PAGES_DO_NOT_FIT)))

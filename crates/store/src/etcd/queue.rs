@@ -66,12 +66,8 @@ impl Receiver {
 }
 
 fn bytes_of(event: &ChangeEvent) -> u32 {
-    let change_bytes = |change: &Change| match change {
-        Change::Put { key, value, .. } => key.len() + value.len(),
-        Change::Delete { key } => key.len(),
-    };
     let bytes: usize = match event {
-        ChangeEvent::Changes(set) => set.changes.iter().map(change_bytes).sum(),
+        ChangeEvent::Changes(set) => set.changes.iter().map(Change::size).sum(),
         ChangeEvent::Progress(_) => 0,
     };
     u32::try_from(bytes)
