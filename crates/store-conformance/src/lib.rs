@@ -5,6 +5,7 @@
 
 pub mod history;
 pub mod model;
+mod random;
 pub mod ranges;
 pub mod restarts;
 pub mod streams;
@@ -16,6 +17,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use rhumb_store::Store;
+
+pub use random::Random;
 
 /// Starts a backend for one test.
 #[async_trait]

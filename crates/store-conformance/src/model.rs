@@ -4,28 +4,16 @@ use std::collections::BTreeMap;
 
 use rhumb_store::{Change, Error, Expect, Operation, Range, Revision, Store, Transaction};
 
-use crate::Harness;
 use crate::support::{next_set, text};
+use crate::{Harness, Random};
 
 /// So few that they meet all the time.
-const KEYS: u64 = 8;
+const KEYS: usize = 8;
 const STEPS: usize = 120;
 const SEEDS: [u64; 3] = [0x5eed_cafe_f00d_1234, 0x0dd_ba11, 0xfeed_face];
 
 /// Every state the store has ever had, by revision.
 type History = BTreeMap<Revision, BTreeMap<String, (String, Revision)>>;
-
-/// A small generator of our own, so that a failing seed can be run again on any machine.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
 
 pub async fn random_histories_agree_with_a_model(harness: &mut impl Harness) {
     let store = harness.store();
@@ -34,7 +22,7 @@ pub async fn random_histories_agree_with_a_model(harness: &mut impl Harness) {
             transaction.delete(format!("/m/{key}"), Expect::Any)
         });
         store.commit(empty).await.expect("a beginning");
-        random_history(&*store, Random(seed)).await;
+        random_history(&*store, Random::new(seed)).await;
     }
 }
 
@@ -85,7 +73,7 @@ fn random_transaction(
             (0..=3, _) => Expect::Any,
             (4..=7, Some((_, modified))) => Expect::At(*modified),
             (4..=8, _) => Expect::Absent,
-            (_, _) => Expect::At(Revision::new(1 + random.below(40))),
+            (_, _) => Expect::At(Revision::new(1 + random.below(40) as u64)),
         };
         transaction = match random.below(10) {
             0..=5 => transaction.put(key, format!("{step}.{offset}"), expect),

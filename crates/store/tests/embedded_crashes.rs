@@ -8,7 +8,8 @@ mod simulated_disk;
 
 use rhumb_store::embedded::{Embedded, Options, Retention};
 use rhumb_store::{Error, Expect, Range, Revision, Store, Transaction};
-use simulated_disk::{Operation, Random, SimulatedDisk, after_crash, carry_out};
+use rhumb_store_conformance::Random;
+use simulated_disk::{Operation, SimulatedDisk, after_crash, carry_out};
 
 const COMMITS: usize = 60;
 

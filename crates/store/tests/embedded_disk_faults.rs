@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use rhumb_store::embedded::{self, Embedded, Options};
 use rhumb_store::{ChangeEvent, Error, Expect, Range, Revision, Store, Transaction};
-use simulated_disk::{Random, SimulatedDisk, after_crash};
+use rhumb_store_conformance::Random;
+use simulated_disk::{SimulatedDisk, after_crash};
 
 async fn put(store: &Embedded, key: &str, value: &str) -> Result<Revision, Error> {
     let transaction = Transaction::new().put(key, value.to_owned(), Expect::Any);

@@ -1,7 +1,5 @@
 //! Writers, readers that list and follow, compactions and backups all at once, held against the true history.
 
-mod simulated_disk;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +12,7 @@ use rhumb_store::{
     Change, ChangeEvent, ChangeSet, ChangeStream, Entry, Error, Expect, Operation, Range, Revision,
     Store, Transaction,
 };
-use simulated_disk::Random;
+use rhumb_store_conformance::Random;
 
 const SECONDS: u64 = 6;
 const WRITERS: u64 = 12;

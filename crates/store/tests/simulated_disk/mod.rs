@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redb::{Database, DatabaseError, StorageBackend};
 use rhumb_store::embedded::Disk;
+use rhumb_store_conformance::Random;
 
 const PAGE_BYTES: usize = 4096;
 
@@ -186,24 +187,6 @@ impl StorageBackend for SimulatedDisk {
             bytes: data.to_vec(),
         });
         Ok(())
-    }
-}
-
-/// A small generator, so that a failing seed can be run again on any machine.
-#[derive(Debug, Clone)]
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        // Zero would stay zero.
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % bound as u64) as usize
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rhumb_store::embedded::Embedded;
 use rhumb_store::{ChangeEvent, Error, Revision, Store};
+use rhumb_store_conformance::Random;
 
 use crate::child::{WRITERS, left, number, options, right};
 
@@ -28,7 +29,7 @@ pub(super) async fn torture(rounds: usize) -> Result<String, String> {
         revision: 0,
         total: 0,
     };
-    let mut random = seed();
+    let mut random = random();
     let mut kills_in_recovery = 0;
     let mut shown = Instant::now();
     for round in 1..=rounds {
@@ -170,14 +171,12 @@ async fn judge_history(store: &Embedded, revision: Revision) -> Result<(), Strin
     Ok(())
 }
 
-fn seed() -> u64 {
+/// Other moments in every run.
+fn random() -> Random {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.map_or(1, |time| time.as_nanos() as u64) | 1
+    Random::new(now.map_or(1, |time| time.as_nanos() as u64))
 }
 
-fn below(random: &mut u64, bound: Duration) -> Duration {
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    bound.mul_f64((*random >> 11) as f64 / (1u64 << 53) as f64)
+fn below(random: &mut Random, bound: Duration) -> Duration {
+    Duration::from_micros(random.below(bound.as_micros() as usize) as u64)
 }
