@@ -1,0 +1,19 @@
+//! Defaults by type: what is filled in wherever an object of that type stands, in a pod as in the template of
+//! a deployment. A parent's comes before its children's. The schema table holds the constant ones.
+
+mod cluster;
+mod pods;
+mod workloads;
+
+use crate::Object;
+
+/// Fills in what was left out of one object of a type.
+pub type Fill = fn(&mut Object);
+
+/// The types that have defaults, by their names in the schema table.
+pub fn by_type() -> impl Iterator<Item = (&'static str, Fill)> {
+    [pods::TYPES, workloads::TYPES, cluster::TYPES]
+        .into_iter()
+        .flatten()
+        .copied()
+}

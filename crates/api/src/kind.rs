@@ -1,0 +1,314 @@
+//! The declaration of a kind.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use rhumb_meta::{GroupResource, GroupVersionKind};
+
+use crate::rules::NoRules;
+use crate::table::Printer;
+use crate::{Object, Rules};
+
+/// All that the server knows of a kind. Made at start for built-in kinds, at run time for custom ones.
+#[derive(Debug, Clone)]
+pub struct Kind {
+    pub group: Cow<'static, str>,
+    pub name: Cow<'static, str>,
+    pub plural: Cow<'static, str>,
+    pub singular: Cow<'static, str>,
+    pub short_names: Vec<Cow<'static, str>>,
+    pub categories: Vec<Cow<'static, str>>,
+    pub scope: Scope,
+    pub verbs: &'static [Verb],
+    /// The versions it is served in; the preferred one first.
+    pub versions: Vec<Served>,
+    /// The path below the store's root, as upstream lays it out in etcd; `None` for kinds that are not stored.
+    pub storage: Option<Cow<'static, str>>,
+    pub names: NameRule,
+    pub generation: Generation,
+    pub selectable: Vec<Selectable>,
+    pub subresources: Vec<Subresource>,
+    pub printer: Option<Printer>,
+    pub rules: Arc<dyn Rules>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    Cluster,
+    Namespaced,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Verb {
+    Create,
+    Delete,
+    DeleteCollection,
+    Get,
+    List,
+    Patch,
+    Update,
+    Watch,
+}
+
+/// A version of a kind. The first of a kind's versions that has no conversion is the one that is stored.
+#[derive(Debug, Clone)]
+pub struct Served {
+    pub version: Cow<'static, str>,
+    /// Its type in the schema table.
+    pub schema: Cow<'static, str>,
+    /// To and from the stored version; `None` for the stored version itself.
+    pub conversion: Option<Conversion>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Conversion {
+    pub to_stored: fn(&mut Object),
+    pub from_stored: fn(&mut Object),
+}
+
+/// What a name must look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameRule {
+    DnsSubdomain,
+    DnsLabel,
+    /// A DNS label as of RFC 1035: it begins with a letter.
+    DnsLabel1035,
+    /// Anything that can be a segment of a path.
+    PathSegment,
+    /// The kind's rules check it.
+    Own,
+}
+
+/// What counts as a change of generation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Generation {
+    /// The kind has none.
+    None,
+    /// It grows with every change of these top-level fields.
+    Of(&'static [&'static str]),
+    /// Set to 1 at creation, and never again.
+    Constant,
+}
+
+/// A field that field selectors may ask for, beside metadata.name and metadata.namespace.
+#[derive(Debug, Clone, Copy)]
+pub struct Selectable {
+    pub name: &'static str,
+    pub value: fn(&Object) -> String,
+}
+
+#[derive(Debug, Clone)]
+pub struct Subresource {
+    pub name: &'static str,
+    pub kind: SubresourceKind,
+    pub verbs: &'static [Verb],
+    /// What is sent to it and comes back, if not the kind itself.
+    pub object: Option<GroupVersionKind>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SubresourceKind {
+    Status,
+    /// Paths below the object, with dots.
+    Scale {
+        replicas: &'static str,
+        status_replicas: &'static str,
+        selector: &'static str,
+    },
+    Finalize,
+    Binding,
+    Eviction,
+    Token,
+    EphemeralContainers,
+    Resize,
+    Approval,
+    /// Only a node can answer it (log, exec, attach, portforward, proxy).
+    Node,
+}
+
+const ALL_VERBS: &[Verb] = &[
+    Verb::Create,
+    Verb::Delete,
+    Verb::DeleteCollection,
+    Verb::Get,
+    Verb::List,
+    Verb::Patch,
+    Verb::Update,
+    Verb::Watch,
+];
+
+const SUBRESOURCE_VERBS: &[Verb] = &[Verb::Get, Verb::Patch, Verb::Update];
+
+impl Kind {
+    /// A kind with all verbs, in one version, with nothing special about it.
+    pub fn new(
+        scope: Scope,
+        group: &'static str,
+        version: &'static str,
+        name: &'static str,
+        plural: &'static str,
+        schema: &'static str,
+    ) -> Kind {
+        Kind {
+            group: group.into(),
+            name: name.into(),
+            plural: plural.into(),
+            singular: name.to_ascii_lowercase().into(),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            scope,
+            verbs: ALL_VERBS,
+            versions: vec![Served {
+                version: version.into(),
+                schema: schema.into(),
+                conversion: None,
+            }],
+            storage: Some(plural.into()),
+            names: NameRule::DnsSubdomain,
+            generation: Generation::None,
+            selectable: Vec::new(),
+            subresources: Vec::new(),
+            printer: None,
+            rules: Arc::new(NoRules),
+        }
+    }
+
+    pub fn short(mut self, names: &[&'static str]) -> Kind {
+        self.short_names = names.iter().map(|&name| name.into()).collect();
+        self
+    }
+
+    pub fn category(mut self, name: &'static str) -> Kind {
+        self.categories.push(name.into());
+        self
+    }
+
+    pub fn verbs(mut self, verbs: &'static [Verb]) -> Kind {
+        self.verbs = verbs;
+        self
+    }
+
+    pub fn storage(mut self, path: &'static str) -> Kind {
+        self.storage = Some(path.into());
+        self
+    }
+
+    pub fn not_stored(mut self) -> Kind {
+        self.storage = None;
+        self
+    }
+
+    pub fn names(mut self, rule: NameRule) -> Kind {
+        self.names = rule;
+        self
+    }
+
+    pub fn generation(mut self, generation: Generation) -> Kind {
+        self.generation = generation;
+        self
+    }
+
+    pub fn selectable(mut self, fields: &'static [Selectable]) -> Kind {
+        self.selectable = fields.to_vec();
+        self
+    }
+
+    pub fn printer(mut self, printer: Printer) -> Kind {
+        self.printer = Some(printer);
+        self
+    }
+
+    pub fn rules(mut self, rules: impl Rules + 'static) -> Kind {
+        self.rules = Arc::new(rules);
+        self
+    }
+
+    /// Another version it is served in.
+    pub fn also(
+        mut self,
+        version: &'static str,
+        schema: &'static str,
+        conversion: Conversion,
+    ) -> Kind {
+        self.versions.push(Served {
+            version: version.into(),
+            schema: schema.into(),
+            conversion: Some(conversion),
+        });
+        self
+    }
+
+    pub fn status(self) -> Kind {
+        self.subresource("status", SubresourceKind::Status, SUBRESOURCE_VERBS)
+    }
+
+    pub fn scale(
+        self,
+        replicas: &'static str,
+        status_replicas: &'static str,
+        selector: &'static str,
+    ) -> Kind {
+        let kind = SubresourceKind::Scale {
+            replicas,
+            status_replicas,
+            selector,
+        };
+        self.subresource("scale", kind, SUBRESOURCE_VERBS)
+            .speaks("autoscaling", "v1", "Scale")
+    }
+
+    pub fn subresource(
+        mut self,
+        name: &'static str,
+        kind: SubresourceKind,
+        verbs: &'static [Verb],
+    ) -> Kind {
+        self.subresources.push(Subresource {
+            name,
+            kind,
+            verbs,
+            object: None,
+        });
+        self
+    }
+
+    /// The last subresource takes and gives objects of another kind.
+    pub fn speaks(
+        mut self,
+        group: &'static str,
+        version: &'static str,
+        kind: &'static str,
+    ) -> Kind {
+        if let Some(last) = self.subresources.last_mut() {
+            last.object = Some(GroupVersionKind::new(group, version, kind));
+        }
+        self
+    }
+
+    pub fn group_resource(&self) -> GroupResource {
+        GroupResource::new(self.group.clone(), self.plural.clone())
+    }
+
+    pub fn has_status(&self) -> bool {
+        self.subresources
+            .iter()
+            .any(|subresource| subresource.kind == SubresourceKind::Status)
+    }
+
+    pub fn served(&self, version: &str) -> Option<&Served> {
+        self.versions
+            .iter()
+            .find(|served| served.version == version)
+    }
+
+    /// The version that is stored.
+    pub fn stored(&self) -> Option<&Served> {
+        self.versions
+            .iter()
+            .find(|served| served.conversion.is_none())
+    }
+
+    pub fn is_namespaced(&self) -> bool {
+        self.scope == Scope::Namespaced
+    }
+}

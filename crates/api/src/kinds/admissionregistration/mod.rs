@@ -1,0 +1,21 @@
+//! The kinds of this group.
+
+mod mutating_admission_policy;
+mod mutating_admission_policy_binding;
+mod mutating_webhook_configuration;
+mod validating_admission_policy;
+mod validating_admission_policy_binding;
+mod validating_webhook_configuration;
+
+use crate::Kind;
+
+pub(super) fn kinds() -> Vec<Kind> {
+    vec![
+        mutating_admission_policy::kind(),
+        mutating_admission_policy_binding::kind(),
+        mutating_webhook_configuration::kind(),
+        validating_admission_policy::kind(),
+        validating_admission_policy_binding::kind(),
+        validating_webhook_configuration::kind(),
+    ]
+}

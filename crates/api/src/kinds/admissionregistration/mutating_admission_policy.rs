@@ -1,0 +1,16 @@
+//! MutatingAdmissionPolicy.
+
+use crate::{Generation, Kind, Scope};
+
+pub(super) fn kind() -> Kind {
+    Kind::new(
+        Scope::Cluster,
+        "admissionregistration.k8s.io",
+        "v1",
+        "MutatingAdmissionPolicy",
+        "mutatingadmissionpolicies",
+        "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicy",
+    )
+    .category("api-extensions")
+    .generation(Generation::Of(&["spec"]))
+}

@@ -1,0 +1,16 @@
+//! MutatingAdmissionPolicyBinding.
+
+use crate::{Generation, Kind, Scope};
+
+pub(super) fn kind() -> Kind {
+    Kind::new(
+        Scope::Cluster,
+        "admissionregistration.k8s.io",
+        "v1",
+        "MutatingAdmissionPolicyBinding",
+        "mutatingadmissionpolicybindings",
+        "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicyBinding",
+    )
+    .category("api-extensions")
+    .generation(Generation::Of(&["spec"]))
+}

@@ -1,0 +1,16 @@
+//! MutatingWebhookConfiguration.
+
+use crate::{Generation, Kind, Scope};
+
+pub(super) fn kind() -> Kind {
+    Kind::new(
+        Scope::Cluster,
+        "admissionregistration.k8s.io",
+        "v1",
+        "MutatingWebhookConfiguration",
+        "mutatingwebhookconfigurations",
+        "io.k8s.api.admissionregistration.v1.MutatingWebhookConfiguration",
+    )
+    .category("api-extensions")
+    .generation(Generation::Of(&["webhooks"]))
+}

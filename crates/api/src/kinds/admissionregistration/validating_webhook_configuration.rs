@@ -1,0 +1,16 @@
+//! ValidatingWebhookConfiguration.
+
+use crate::{Generation, Kind, Scope};
+
+pub(super) fn kind() -> Kind {
+    Kind::new(
+        Scope::Cluster,
+        "admissionregistration.k8s.io",
+        "v1",
+        "ValidatingWebhookConfiguration",
+        "validatingwebhookconfigurations",
+        "io.k8s.api.admissionregistration.v1.ValidatingWebhookConfiguration",
+    )
+    .category("api-extensions")
+    .generation(Generation::Of(&["webhooks"]))
+}

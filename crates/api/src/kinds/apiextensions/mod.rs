@@ -1,0 +1,9 @@
+//! The kinds of this group.
+
+mod custom_resource_definition;
+
+use crate::Kind;
+
+pub(super) fn kinds() -> Vec<Kind> {
+    vec![custom_resource_definition::kind()]
+}

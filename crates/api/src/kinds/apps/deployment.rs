@@ -1,0 +1,19 @@
+//! Deployment.
+
+use crate::{Generation, Kind, Scope};
+
+pub(super) fn kind() -> Kind {
+    Kind::new(
+        Scope::Namespaced,
+        "apps",
+        "v1",
+        "Deployment",
+        "deployments",
+        "io.k8s.api.apps.v1.Deployment",
+    )
+    .short(&["deploy"])
+    .category("all")
+    .generation(Generation::Of(&["spec"]))
+    .scale("spec.replicas", "status.replicas", "spec.selector")
+    .status()
+}

@@ -1,0 +1,19 @@
+//! The kinds of this group.
+
+mod controller_revision;
+mod daemon_set;
+mod deployment;
+mod replica_set;
+mod stateful_set;
+
+use crate::Kind;
+
+pub(super) fn kinds() -> Vec<Kind> {
+    vec![
+        controller_revision::kind(),
+        daemon_set::kind(),
+        deployment::kind(),
+        replica_set::kind(),
+        stateful_set::kind(),
+    ]
+}

@@ -1,0 +1,19 @@
+//! ReplicaSet.
+
+use crate::{Generation, Kind, Scope};
+
+pub(super) fn kind() -> Kind {
+    Kind::new(
+        Scope::Namespaced,
+        "apps",
+        "v1",
+        "ReplicaSet",
+        "replicasets",
+        "io.k8s.api.apps.v1.ReplicaSet",
+    )
+    .short(&["rs"])
+    .category("all")
+    .generation(Generation::Of(&["spec"]))
+    .scale("spec.replicas", "status.replicas", "spec.selector")
+    .status()
+}

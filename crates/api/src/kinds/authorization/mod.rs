@@ -1,0 +1,17 @@
+//! The kinds of this group.
+
+mod local_subject_access_review;
+mod self_subject_access_review;
+mod self_subject_rules_review;
+mod subject_access_review;
+
+use crate::Kind;
+
+pub(super) fn kinds() -> Vec<Kind> {
+    vec![
+        local_subject_access_review::kind(),
+        self_subject_access_review::kind(),
+        self_subject_rules_review::kind(),
+        subject_access_review::kind(),
+    ]
+}

@@ -1,0 +1,9 @@
+//! The kinds of this group.
+
+mod certificate_signing_request;
+
+use crate::Kind;
+
+pub(super) fn kinds() -> Vec<Kind> {
+    vec![certificate_signing_request::kind()]
+}

@@ -1,0 +1,16 @@
+//! PersistentVolumeClaim.
+
+use crate::{Kind, Scope};
+
+pub(super) fn kind() -> Kind {
+    Kind::new(
+        Scope::Namespaced,
+        "",
+        "v1",
+        "PersistentVolumeClaim",
+        "persistentvolumeclaims",
+        "io.k8s.api.core.v1.PersistentVolumeClaim",
+    )
+    .short(&["pvc"])
+    .status()
+}

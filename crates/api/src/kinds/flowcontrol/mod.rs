@@ -1,0 +1,10 @@
+//! The kinds of this group.
+
+mod flow_schema;
+mod priority_level_configuration;
+
+use crate::Kind;
+
+pub(super) fn kinds() -> Vec<Kind> {
+    vec![flow_schema::kind(), priority_level_configuration::kind()]
+}

@@ -1,0 +1,51 @@
+//! Every built-in kind, one file each, by group.
+
+mod admissionregistration;
+mod apiextensions;
+mod apiregistration;
+mod apps;
+mod authentication;
+mod authorization;
+mod autoscaling;
+mod batch;
+mod certificates;
+mod coordination;
+mod core;
+mod discovery;
+mod flowcontrol;
+mod networking;
+mod node;
+mod policy;
+mod rbac;
+mod resource;
+mod scheduling;
+mod storage;
+
+use crate::Kind;
+
+/// All built-in kinds, in the order in which discovery lists them.
+pub fn all() -> Vec<Kind> {
+    [
+        core::kinds(),
+        admissionregistration::kinds(),
+        apiextensions::kinds(),
+        apiregistration::kinds(),
+        apps::kinds(),
+        authentication::kinds(),
+        authorization::kinds(),
+        autoscaling::kinds(),
+        batch::kinds(),
+        certificates::kinds(),
+        coordination::kinds(),
+        discovery::kinds(),
+        flowcontrol::kinds(),
+        networking::kinds(),
+        node::kinds(),
+        policy::kinds(),
+        rbac::kinds(),
+        resource::kinds(),
+        scheduling::kinds(),
+        storage::kinds(),
+    ]
+    .concat()
+}

@@ -1,0 +1,15 @@
+//! IPAddress.
+
+use crate::{Kind, Scope};
+
+pub(super) fn kind() -> Kind {
+    Kind::new(
+        Scope::Cluster,
+        "networking.k8s.io",
+        "v1",
+        "IPAddress",
+        "ipaddresses",
+        "io.k8s.api.networking.v1.IPAddress",
+    )
+    .short(&["ip"])
+}

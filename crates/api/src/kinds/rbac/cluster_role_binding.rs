@@ -1,0 +1,14 @@
+//! ClusterRoleBinding.
+
+use crate::{Kind, Scope};
+
+pub(super) fn kind() -> Kind {
+    Kind::new(
+        Scope::Cluster,
+        "rbac.authorization.k8s.io",
+        "v1",
+        "ClusterRoleBinding",
+        "clusterrolebindings",
+        "io.k8s.api.rbac.v1.ClusterRoleBinding",
+    )
+}

@@ -1,0 +1,14 @@
+//! RoleBinding.
+
+use crate::{Kind, Scope};
+
+pub(super) fn kind() -> Kind {
+    Kind::new(
+        Scope::Namespaced,
+        "rbac.authorization.k8s.io",
+        "v1",
+        "RoleBinding",
+        "rolebindings",
+        "io.k8s.api.rbac.v1.RoleBinding",
+    )
+}

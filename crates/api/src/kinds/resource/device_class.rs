@@ -1,0 +1,14 @@
+//! DeviceClass.
+
+use crate::{Kind, Scope};
+
+pub(super) fn kind() -> Kind {
+    Kind::new(
+        Scope::Cluster,
+        "resource.k8s.io",
+        "v1",
+        "DeviceClass",
+        "deviceclasses",
+        "io.k8s.api.resource.v1.DeviceClass",
+    )
+}

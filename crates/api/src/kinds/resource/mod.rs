@@ -1,0 +1,17 @@
+//! The kinds of this group.
+
+mod device_class;
+mod resource_claim;
+mod resource_claim_template;
+mod resource_slice;
+
+use crate::Kind;
+
+pub(super) fn kinds() -> Vec<Kind> {
+    vec![
+        device_class::kind(),
+        resource_claim::kind(),
+        resource_claim_template::kind(),
+        resource_slice::kind(),
+    ]
+}

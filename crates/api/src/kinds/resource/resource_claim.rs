@@ -1,0 +1,15 @@
+//! ResourceClaim.
+
+use crate::{Kind, Scope};
+
+pub(super) fn kind() -> Kind {
+    Kind::new(
+        Scope::Namespaced,
+        "resource.k8s.io",
+        "v1",
+        "ResourceClaim",
+        "resourceclaims",
+        "io.k8s.api.resource.v1.ResourceClaim",
+    )
+    .status()
+}

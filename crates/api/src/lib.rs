@@ -1,0 +1,32 @@
+//! The kinds of objects: what they are called, what they hold, what is right and what is wrong with them.
+//!
+//! A kind is one declaration ([`Kind`]), in one file below `kinds/`. What the schema table can say it says;
+//! only what it cannot is code here. Everything is pure: no I/O, no waiting, time is an argument.
+
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable
+    )
+)]
+
+pub mod defaults;
+pub mod gates;
+pub mod kind;
+pub mod kinds;
+pub mod rules;
+pub mod table;
+pub mod view;
+
+pub use gates::Gates;
+pub use kind::{
+    Generation, Kind, NameRule, Scope, Selectable, Served, Subresource, SubresourceKind, Verb,
+};
+pub use rules::{Request, Rules};
+pub use view::View;
+
+/// An object, or any part of one that has named fields.
+pub type Object = serde_json::Map<String, serde_json::Value>;
