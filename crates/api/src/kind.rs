@@ -29,7 +29,32 @@ pub struct Kind {
     pub selectable: Vec<Selectable>,
     pub subresources: Vec<Subresource>,
     pub printer: Option<Printer>,
+    pub writes: Writes,
     pub rules: Arc<dyn Rules>,
+}
+
+/// Where kinds differ in how they are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Writes {
+    /// An update of an object that does not exist creates it.
+    pub create_on_update: bool,
+    /// An update may leave out the resourceVersion.
+    pub unconditional_update: bool,
+    /// A deletion answers with the object that was deleted, not with a Status.
+    pub returns_deleted: bool,
+    /// Without a propagation policy, dependents are orphaned.
+    pub orphans_dependents: bool,
+}
+
+impl Default for Writes {
+    fn default() -> Self {
+        Writes {
+            create_on_update: false,
+            unconditional_update: true,
+            returns_deleted: false,
+            orphans_dependents: false,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,6 +194,7 @@ impl Kind {
             selectable: Vec::new(),
             subresources: Vec::new(),
             printer: None,
+            writes: Writes::default(),
             rules: Arc::new(NoRules),
         }
     }
@@ -220,6 +246,26 @@ impl Kind {
 
     pub fn rules(mut self, rules: impl Rules + 'static) -> Kind {
         self.rules = Arc::new(rules);
+        self
+    }
+
+    pub fn create_on_update(mut self) -> Kind {
+        self.writes.create_on_update = true;
+        self
+    }
+
+    pub fn conditional_update(mut self) -> Kind {
+        self.writes.unconditional_update = false;
+        self
+    }
+
+    pub fn returns_deleted(mut self) -> Kind {
+        self.writes.returns_deleted = true;
+        self
+    }
+
+    pub fn orphans_dependents(mut self) -> Kind {
+        self.writes.orphans_dependents = true;
         self
     }
 

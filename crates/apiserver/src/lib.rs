@@ -9,3 +9,6 @@
         clippy::unreachable
     )
 )]
+
+pub mod http;
+pub mod request;

@@ -1,0 +1,9 @@
+//! What a request asks for: read from its method, path, query and headers, before anything is done.
+
+mod accept;
+mod info;
+mod query;
+
+pub use accept::{Accept, Form, Media};
+pub use info::{ApiPath, RequestInfo, Target};
+pub use query::{Query, decode_path_segment};
