@@ -23,7 +23,8 @@ pub mod view;
 
 pub use gates::Gates;
 pub use kind::{
-    Generation, Kind, NameRule, Scope, Selectable, Served, Subresource, SubresourceKind, Verb,
+    Conversion, Generation, Kind, NameRule, Scope, Selectable, Served, Subresource,
+    SubresourceKind, Verb, Writes,
 };
 pub use rules::{Request, Rules};
 pub use view::View;
