@@ -10,5 +10,11 @@
     )
 )]
 
+pub mod admission;
+mod api;
 pub mod http;
+pub mod objects;
 pub mod request;
+pub mod resources;
+
+pub use api::Api;

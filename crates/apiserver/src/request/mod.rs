@@ -2,8 +2,12 @@
 
 mod accept;
 mod info;
+mod options;
 mod query;
 
 pub use accept::{Accept, Form, Media};
 pub use info::{ApiPath, RequestInfo, Target};
+pub use options::{
+    DeleteOptions, FieldValidation, ListOptions, Propagation, VersionMatch, WriteOptions,
+};
 pub use query::{Query, decode_path_segment};
