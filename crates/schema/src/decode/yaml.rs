@@ -1,0 +1,58 @@
+//! YAML as upstream reads it: numbers, booleans and octals of YAML 1.1, and a limit on everything.
+
+use rhumb_meta::gotext;
+use serde_json::Value;
+use serde_saphyr::{DuplicateKeyPolicy, Error};
+
+use super::{DecodeError, MAX_DEPTH};
+
+/// How many nodes aliases may stand for, all together.
+const MAX_ALIASED_NODES: usize = 100_000;
+const MAX_NODES: usize = 1_000_000;
+const MAX_ANCHORS: usize = 10_000;
+
+/// The value of a document, of which the last counts where a key is there twice. In a strict reading the first
+/// such key is reported as upstream does.
+pub(super) fn read(bytes: &[u8], strict: bool) -> Result<(Value, Option<String>), DecodeError> {
+    let text = std::str::from_utf8(bytes)
+        .map_err(|_| DecodeError("yaml: invalid leading UTF-8 octet".to_owned()))?;
+    let value = parse(text, DuplicateKeyPolicy::LastWins).map_err(|error| explain(&error))?;
+    let duplicate = match strict.then(|| parse(text, DuplicateKeyPolicy::Error)) {
+        Some(Err(error)) => duplicate_key(&error),
+        _ => None,
+    };
+    Ok((value, duplicate))
+}
+
+fn parse(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Value, Error> {
+    let options = serde_saphyr::options! {
+        duplicate_keys: duplicate_keys,
+        legacy_octal_numbers: true,
+        strict_booleans: false,
+        with_snippet: false,
+        budget: serde_saphyr::budget! {
+            max_depth: MAX_DEPTH,
+            max_nodes: MAX_NODES,
+            max_anchors: MAX_ANCHORS,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: MAX_ALIASED_NODES,
+        },
+    };
+    serde_saphyr::from_str_with_options(text, options)
+}
+
+fn explain(error: &Error) -> DecodeError {
+    DecodeError(format!("error converting YAML to JSON: yaml: {error}"))
+}
+
+fn duplicate_key(error: &Error) -> Option<String> {
+    let Error::DuplicateMappingKey { key, location } = error else {
+        return None;
+    };
+    let key = gotext::quote(key.as_deref().unwrap_or_default());
+    let line = location.line();
+    Some(format!(
+        "error converting YAML to JSON: yaml: unmarshal errors:\n  line {line}: key {key} already set in map"
+    ))
+}
