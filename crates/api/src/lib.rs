@@ -17,7 +17,9 @@ pub mod defaults;
 pub mod gates;
 pub mod kind;
 pub mod kinds;
+pub mod pods;
 pub mod rules;
+pub mod selectors;
 pub mod table;
 pub mod view;
 
