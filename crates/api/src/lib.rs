@@ -13,10 +13,12 @@
     )
 )]
 
+pub mod checks;
 pub mod defaults;
 pub mod gates;
 pub mod kind;
 pub mod kinds;
+pub mod metadata;
 pub mod rules;
 pub mod table;
 pub mod view;
