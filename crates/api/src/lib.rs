@@ -13,19 +13,24 @@
     )
 )]
 
+pub mod addresses;
 pub mod checks;
 pub mod defaults;
 pub mod gates;
 pub mod kind;
 pub mod kinds;
 pub mod metadata;
+pub mod resource_names;
 pub mod rules;
 pub mod table;
+#[cfg(test)]
+mod testing;
 pub mod view;
 
 pub use gates::Gates;
 pub use kind::{
-    Generation, Kind, NameRule, Scope, Selectable, Served, Subresource, SubresourceKind, Verb,
+    Generation, Kind, NameRule, Scope, Selectable, Served, Subresource, SubresourceKind, Updates,
+    Verb,
 };
 pub use rules::{Request, Rules};
 pub use view::View;
