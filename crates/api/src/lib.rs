@@ -16,6 +16,7 @@
 pub mod addresses;
 pub mod checks;
 pub mod defaults;
+pub mod fields;
 pub mod gates;
 pub mod kind;
 pub mod kinds;
