@@ -26,6 +26,9 @@ pub struct Kind {
     pub storage: Option<Cow<'static, str>>,
     pub names: NameRule,
     pub generation: Generation,
+    /// The kind of another group whose objects these are: stored in its form, by the conversion of each version.
+    /// Rules and selectable fields read that form too.
+    pub stored_as: Option<GroupVersionKind>,
     pub selectable: Vec<Selectable>,
     pub subresources: Vec<Subresource>,
     pub printer: Option<Printer>,
@@ -114,7 +117,6 @@ pub enum Generation {
     /// Set to 1 at creation, and never again.
     Constant,
 }
-
 /// A field that field selectors may ask for, beside metadata.name and metadata.namespace.
 #[derive(Debug, Clone, Copy)]
 pub struct Selectable {
@@ -191,6 +193,7 @@ impl Kind {
             storage: Some(plural.into()),
             names: NameRule::DnsSubdomain,
             generation: Generation::None,
+            stored_as: None,
             selectable: Vec::new(),
             subresources: Vec::new(),
             printer: None,
@@ -234,6 +237,33 @@ impl Kind {
         self
     }
 
+    /// An update must say which version it is based on.
+    pub fn updates_need_version(mut self) -> Kind {
+        self.writes.unconditional_update = false;
+        self
+    }
+
+    /// An update of what is not there makes it.
+    pub fn updates_create(mut self) -> Kind {
+        self.writes.create_on_update = true;
+        self
+    }
+
+    /// Its objects are those of another group's kind, and are stored in that form.
+    pub fn stored_as(
+        mut self,
+        group: &'static str,
+        version: &'static str,
+        kind: &'static str,
+        conversion: Conversion,
+    ) -> Kind {
+        self.stored_as = Some(GroupVersionKind::new(group, version, kind));
+        for served in &mut self.versions {
+            served.conversion = Some(conversion);
+        }
+        self
+    }
+
     pub fn selectable(mut self, fields: &'static [Selectable]) -> Kind {
         self.selectable = fields.to_vec();
         self
@@ -246,16 +276,6 @@ impl Kind {
 
     pub fn rules(mut self, rules: impl Rules + 'static) -> Kind {
         self.rules = Arc::new(rules);
-        self
-    }
-
-    pub fn create_on_update(mut self) -> Kind {
-        self.writes.create_on_update = true;
-        self
-    }
-
-    pub fn conditional_update(mut self) -> Kind {
-        self.writes.unconditional_update = false;
         self
     }
 
@@ -347,7 +367,7 @@ impl Kind {
             .find(|served| served.version == version)
     }
 
-    /// The version that is stored.
+    /// The version that is stored; `None` if objects are stored as another kind.
     pub fn stored(&self) -> Option<&Served> {
         self.versions
             .iter()

@@ -13,14 +13,21 @@
     )
 )]
 
+pub mod addresses;
+pub mod checks;
 pub mod defaults;
+pub mod fields;
 pub mod gates;
 pub mod kind;
 pub mod kinds;
+pub mod metadata;
 pub mod pods;
+pub mod resource_names;
 pub mod rules;
 pub mod selectors;
 pub mod table;
+#[cfg(test)]
+mod testing;
 pub mod view;
 
 pub use gates::Gates;
