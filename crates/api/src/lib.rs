@@ -13,12 +13,17 @@
     )
 )]
 
+mod checks;
 pub mod defaults;
+mod edit;
 pub mod gates;
 pub mod kind;
 pub mod kinds;
 pub mod rules;
 pub mod table;
+mod template;
+#[cfg(test)]
+mod testing;
 pub mod view;
 
 pub use gates::Gates;
