@@ -13,7 +13,6 @@
     )
 )]
 
-mod checks;
 pub mod defaults;
 mod edit;
 pub mod gates;
@@ -21,10 +20,8 @@ pub mod kind;
 pub mod kinds;
 pub mod rules;
 pub mod table;
-mod template;
-#[cfg(test)]
-mod testing;
 pub mod view;
+mod workloads;
 
 pub use gates::Gates;
 pub use kind::{

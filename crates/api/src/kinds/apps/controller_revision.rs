@@ -3,7 +3,7 @@
 use rhumb_meta::field::ErrorList;
 use serde_json::Value;
 
-use crate::checks;
+use crate::workloads::checks;
 use crate::{Kind, Request, Rules, Scope, View};
 
 pub(super) fn kind() -> Kind {

@@ -5,7 +5,7 @@ use rhumb_meta::labels::ValidationOptions;
 use serde_json::{Value, json};
 
 use super::template;
-use crate::checks;
+use crate::workloads::checks;
 use crate::{Generation, Kind, Object, Request, Rules, Scope, View, edit};
 
 pub(super) fn kind() -> Kind {
@@ -111,7 +111,7 @@ fn validate_spec(spec: &View<'_>, options: ValidationOptions, errors: &mut Error
     if template::selects_everything(&field) {
         field.invalid(errors, "empty selector is invalid for daemonset");
     }
-    crate::template::validate(&template, errors);
+    crate::workloads::template::validate(&template, errors);
     template::validate_runs_forever(&template, "DaemonSet", errors);
     checks::nonnegative(&spec.field("minReadySeconds"), errors);
     validate_strategy(&spec.field("updateStrategy"), errors);

@@ -3,7 +3,7 @@
 use rhumb_meta::field::ErrorList;
 
 use super::template;
-use crate::checks;
+use crate::workloads::checks;
 use crate::{Generation, Kind, Request, Rules, Scope, Selectable, View, edit};
 
 pub(super) fn kind() -> Kind {
@@ -62,7 +62,7 @@ impl Rules for ReplicaSet {
 
     fn warnings(&self, object: &View<'_>, old: Option<&View<'_>>, warnings: &mut Vec<String>) {
         if old.is_none() {
-            crate::template::warn_of_name(object, warnings);
+            crate::workloads::template::warn_of_name(object, warnings);
         }
     }
 }

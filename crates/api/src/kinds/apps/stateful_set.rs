@@ -5,7 +5,7 @@ use rhumb_meta::{gotext, validation};
 use serde_json::{Value, json};
 
 use super::template;
-use crate::checks;
+use crate::workloads::checks;
 use crate::{Generation, Kind, NameRule, Object, Request, Rules, Scope, View, edit};
 
 pub(super) fn kind() -> Kind {
@@ -160,7 +160,10 @@ fn validate_selector_and_template(spec: &View<'_>, tolerance: Tolerance, errors:
             template::validate_labels(&selector, &template, errors);
             if !tolerance.template {
                 let effective = effective_template(spec, &template);
-                crate::template::validate(&View::at(Some(&effective), *template.path()), errors);
+                crate::workloads::template::validate(
+                    &View::at(Some(&effective), *template.path()),
+                    errors,
+                );
             }
         }
     }

@@ -5,7 +5,7 @@ use rhumb_meta::gotext;
 use rhumb_meta::labels::{Selector, ValidationOptions};
 
 use crate::View;
-use crate::checks::{self, LabelsOf};
+use crate::workloads::checks::{self, LabelsOf};
 
 /// A selector that is there, picks something and is right.
 pub(super) fn validate_selector(selector: &View<'_>, owner: &str, errors: &mut ErrorList) {
@@ -62,7 +62,7 @@ pub(super) fn validate_for_replica_set(spec: &View<'_>, errors: &mut ErrorList) 
     };
     let template = spec.field("template");
     validate_labels(&selector, &template, errors);
-    crate::template::validate(&template, errors);
+    crate::workloads::template::validate(&template, errors);
     validate_runs_forever(&template, "ReplicaSet", errors);
 }
 

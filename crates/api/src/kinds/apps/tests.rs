@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{controller_revision, daemon_set, deployment, replica_set, stateful_set};
-use crate::testing::{
+use crate::workloads::testing::{
     check_create, check_status_update, check_update, created, defaulted, updated, warnings, with,
 };
 
