@@ -16,6 +16,7 @@
 pub mod addresses;
 pub mod checks;
 pub mod defaults;
+mod edit;
 pub mod fields;
 pub mod gates;
 pub mod kind;
@@ -29,6 +30,7 @@ pub mod table;
 #[cfg(test)]
 mod testing;
 pub mod view;
+mod workloads;
 
 pub use gates::Gates;
 pub use kind::{

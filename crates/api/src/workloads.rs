@@ -1,0 +1,6 @@
+//! What the rules of workloads, admission configurations and their neighbours share.
+
+pub(crate) mod checks;
+pub(crate) mod template;
+#[cfg(test)]
+pub(crate) mod testing;
