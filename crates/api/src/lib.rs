@@ -17,6 +17,7 @@ pub mod defaults;
 pub mod gates;
 pub mod kind;
 pub mod kinds;
+pub mod printers;
 pub mod rules;
 pub mod table;
 pub mod view;
