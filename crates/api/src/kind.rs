@@ -7,7 +7,7 @@ use rhumb_meta::{GroupResource, GroupVersionKind};
 
 use crate::rules::NoRules;
 use crate::table::Printer;
-use crate::{Object, Rules};
+use crate::{Object, Rules, printers};
 
 /// All that the server knows of a kind. Made at start for built-in kinds, at run time for custom ones.
 #[derive(Debug, Clone)]
@@ -31,6 +31,7 @@ pub struct Kind {
     pub stored_as: Option<GroupVersionKind>,
     pub selectable: Vec<Selectable>,
     pub subresources: Vec<Subresource>,
+    /// For a kind that brings its own; see [`Kind::printer`].
     pub printer: Option<Printer>,
     pub writes: Writes,
     pub rules: Arc<dyn Rules>,
@@ -269,11 +270,6 @@ impl Kind {
         self
     }
 
-    pub fn printer(mut self, printer: Printer) -> Kind {
-        self.printer = Some(printer);
-        self
-    }
-
     pub fn rules(mut self, rules: impl Rules + 'static) -> Kind {
         self.rules = Arc::new(rules);
         self
@@ -372,6 +368,13 @@ impl Kind {
         self.versions
             .iter()
             .find(|served| served.conversion.is_none())
+    }
+
+    /// Its own printer, or the one of that built-in kind, or the generic one.
+    pub fn printer(&self) -> Printer {
+        self.printer
+            .or_else(|| printers::of(&self.group, &self.name))
+            .unwrap_or(printers::GENERIC)
     }
 
     pub fn is_namespaced(&self) -> bool {

@@ -24,6 +24,7 @@ pub mod kinds;
 pub mod metadata;
 pub mod pods;
 pub mod resource_names;
+pub mod printers;
 pub mod rules;
 pub mod selectors;
 pub mod table;
