@@ -79,6 +79,21 @@ pub enum Verb {
     Watch,
 }
 
+impl Verb {
+    pub fn name(self) -> &'static str {
+        match self {
+            Verb::Create => "create",
+            Verb::Delete => "delete",
+            Verb::DeleteCollection => "deletecollection",
+            Verb::Get => "get",
+            Verb::List => "list",
+            Verb::Patch => "patch",
+            Verb::Update => "update",
+            Verb::Watch => "watch",
+        }
+    }
+}
+
 /// A version of a kind. The first of a kind's versions that has no conversion is the one that is stored.
 #[derive(Debug, Clone)]
 pub struct Served {

@@ -48,7 +48,12 @@ impl Api {
     /// Waits until a write can be read. It is durable already: should the cache not catch up in time, the write
     /// is answered all the same.
     pub async fn seen(&self, revision: Revision) {
-        if self.hub.wait_for(revision, Instant::now() + WAIT_MAX).await.is_err() {
+        if self
+            .hub
+            .wait_for(revision, Instant::now() + WAIT_MAX)
+            .await
+            .is_err()
+        {
             tracing::warn!(%revision, "the cache does not follow the store; a write was answered before it can be read");
         }
     }

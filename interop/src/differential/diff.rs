@@ -58,13 +58,18 @@ pub fn compare(theirs: &Answers, ours: &Answers) -> Vec<Difference> {
         for (index, theirs) in theirs.iter().enumerate() {
             let mut found = Finder::default();
             found.answer(theirs, ours.get(index));
-            differences.extend(found.fields.into_iter().map(|(path, theirs_ours)| Difference {
-                case: case.clone(),
-                step: theirs.step.clone(),
-                path,
-                theirs: theirs_ours.0,
-                ours: theirs_ours.1,
-            }));
+            differences.extend(
+                found
+                    .fields
+                    .into_iter()
+                    .map(|(path, theirs_ours)| Difference {
+                        case: case.clone(),
+                        step: theirs.step.clone(),
+                        path,
+                        theirs: theirs_ours.0,
+                        ours: theirs_ours.1,
+                    }),
+            );
         }
     }
     differences
@@ -210,13 +215,21 @@ mod tests {
     fn check(theirs: Value, ours: Value, expect: &[&str]) {
         let mut finder = Finder::default();
         finder.values("body", &theirs, &ours);
-        let paths: Vec<&str> = finder.fields.iter().map(|(path, _)| path.as_str()).collect();
+        let paths: Vec<&str> = finder
+            .fields
+            .iter()
+            .map(|(path, _)| path.as_str())
+            .collect();
         assert_eq!(paths, expect);
     }
 
     #[test]
     fn names_every_field_that_differs() {
-        check(json!({"a": [1, {"b": 2}]}), json!({"a": [1, {"b": 2}]}), &[]);
+        check(
+            json!({"a": [1, {"b": 2}]}),
+            json!({"a": [1, {"b": 2}]}),
+            &[],
+        );
         check(
             json!({"a": 1, "b": null, "c": [1, 2]}),
             json!({"a": "1", "c": [1, 3], "d": {}}),

@@ -35,12 +35,20 @@ pub struct Attributes<'a> {
 #[async_trait]
 pub trait Plugin: Debug + Send + Sync {
     /// May change the object, or refuse it.
-    async fn mutate(&self, _attributes: &Attributes<'_>, _object: &mut Object) -> Result<(), Status> {
+    async fn mutate(
+        &self,
+        _attributes: &Attributes<'_>,
+        _object: &mut Object,
+    ) -> Result<(), Status> {
         Ok(())
     }
 
     /// Sees the final object (none in a deletion), and may refuse it.
-    async fn validate(&self, _attributes: &Attributes<'_>, _object: Option<&Object>) -> Result<(), Status> {
+    async fn validate(
+        &self,
+        _attributes: &Attributes<'_>,
+        _object: Option<&Object>,
+    ) -> Result<(), Status> {
         Ok(())
     }
 }

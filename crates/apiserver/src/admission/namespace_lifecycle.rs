@@ -15,12 +15,18 @@ pub(super) struct NamespaceLifecycle;
 
 #[async_trait]
 impl Plugin for NamespaceLifecycle {
-    async fn mutate(&self, attributes: &Attributes<'_>, _object: &mut Object) -> Result<(), Status> {
+    async fn mutate(
+        &self,
+        attributes: &Attributes<'_>,
+        _object: &mut Object,
+    ) -> Result<(), Status> {
         if attributes.operation != Operation::Create {
             return Ok(());
         }
         let call = attributes.call;
-        let Some(namespace) = call.namespace() else { return Ok(()) };
+        let Some(namespace) = call.namespace() else {
+            return Ok(());
+        };
         // Access reviews ask about namespaces that may not be there yet.
         if call.resource.storage.is_none() {
             return Ok(());
@@ -28,10 +34,18 @@ impl Plugin for NamespaceLifecycle {
         check_namespace(attributes, namespace)
     }
 
-    async fn validate(&self, attributes: &Attributes<'_>, _object: Option<&Object>) -> Result<(), Status> {
+    async fn validate(
+        &self,
+        attributes: &Attributes<'_>,
+        _object: Option<&Object>,
+    ) -> Result<(), Status> {
         let call = attributes.call;
-        let is_namespace = call.resource.kind.group.is_empty() && call.resource.kind.plural == "namespaces";
-        if attributes.operation == Operation::Delete && is_namespace && IMMORTAL.contains(&call.name()) {
+        let is_namespace =
+            call.resource.kind.group.is_empty() && call.resource.kind.plural == "namespaces";
+        if attributes.operation == Operation::Delete
+            && is_namespace
+            && IMMORTAL.contains(&call.name())
+        {
             return Err(Status::forbidden(
                 &call.resource.group_resource,
                 call.name(),
@@ -53,10 +67,20 @@ fn check_namespace(attributes: &Attributes<'_>, namespace: &str) -> Result<(), S
         .and_then(|resource| resource.storage.as_ref())
         .ok_or_else(missing)?;
     let snapshot = namespaces.cache.snapshot();
-    let entry = snapshot.get(&key).map_err(Status::internal_error)?.ok_or_else(missing)?;
-    let object: Value = serde_json::from_slice(entry.json_slice()).map_err(Status::internal_error)?;
-    if object["status"]["phase"] == "Terminating" || object["metadata"].get("deletionTimestamp").is_some() {
-        return Err(terminating(call.name(), namespace, &call.resource.group_resource));
+    let entry = snapshot
+        .get(&key)
+        .map_err(Status::internal_error)?
+        .ok_or_else(missing)?;
+    let object: Value =
+        serde_json::from_slice(entry.json_slice()).map_err(Status::internal_error)?;
+    if object["status"]["phase"] == "Terminating"
+        || object["metadata"].get("deletionTimestamp").is_some()
+    {
+        return Err(terminating(
+            call.name(),
+            namespace,
+            &call.resource.group_resource,
+        ));
     }
     Ok(())
 }
@@ -65,7 +89,9 @@ fn terminating(name: &str, namespace: &str, resource: &GroupResource) -> Status 
     let mut status = Status::forbidden(
         resource,
         name,
-        format_args!("unable to create new content in namespace {namespace} because it is being terminated"),
+        format_args!(
+            "unable to create new content in namespace {namespace} because it is being terminated"
+        ),
     );
     if let Some(details) = &mut status.details {
         details.causes.push(rhumb_meta::status::StatusCause {

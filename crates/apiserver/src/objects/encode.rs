@@ -30,7 +30,10 @@ impl Encoder {
 
     /// The bytes that are stored: without a resourceVersion, which the store gives.
     pub fn stored(&self, object: &mut Object) -> serde_json::Result<Bytes> {
-        if let Some(metadata) = object.get_mut("metadata").and_then(|value| value.as_object_mut()) {
+        if let Some(metadata) = object
+            .get_mut("metadata")
+            .and_then(|value| value.as_object_mut())
+        {
             metadata.remove("resourceVersion");
         }
         serde_json::to_vec(object).map(Bytes::from)
@@ -43,11 +46,16 @@ impl Encoder {
             return None;
         }
         let number = revision.to_string();
-        let mut bytes = BytesMut::with_capacity(stored.len() + RESOURCE_VERSION.len() + number.len() + 2);
+        let mut bytes =
+            BytesMut::with_capacity(stored.len() + RESOURCE_VERSION.len() + number.len() + 2);
         bytes.extend_from_slice(self.head.as_bytes());
         bytes.extend_from_slice(RESOURCE_VERSION.as_bytes());
         bytes.extend_from_slice(number.as_bytes());
-        bytes.extend_from_slice(if rest.starts_with(b"}") { b"\"" } else { b"\"," });
+        bytes.extend_from_slice(if rest.starts_with(b"}") {
+            b"\""
+        } else {
+            b"\","
+        });
         bytes.extend_from_slice(rest);
         Some(bytes.freeze())
     }
@@ -88,7 +96,9 @@ mod tests {
     }
 
     fn stored(value: Value) -> Bytes {
-        let Value::Object(mut object) = value else { panic!() };
+        let Value::Object(mut object) = value else {
+            panic!()
+        };
         encoder().stored(&mut object).unwrap()
     }
 
@@ -98,9 +108,19 @@ mod tests {
 
     #[test]
     fn a_revision_is_put_in_and_replaced() {
-        for metadata in [json!({}), json!({"name": "a"}), json!({"name": "a", "resourceVersion": "3"})] {
-            let stored = stored(json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {}}));
-            assert!(!stored.windows(15).any(|window| window == b"resourceVersion"));
+        for metadata in [
+            json!({}),
+            json!({"name": "a"}),
+            json!({"name": "a", "resourceVersion": "3"}),
+        ] {
+            let stored = stored(
+                json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {}}),
+            );
+            assert!(
+                !stored
+                    .windows(15)
+                    .any(|window| window == b"resourceVersion")
+            );
             let served = encoder().served(&stored, Revision::new(7)).unwrap();
             assert_eq!(parse(&served)["metadata"]["resourceVersion"], "7");
             let later = with_revision(&encoder(), &served, Revision::new(123)).unwrap();
@@ -111,15 +131,23 @@ mod tests {
 
     #[test]
     fn an_item_has_no_type() {
-        let stored = stored(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {}}));
+        let stored = stored(
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {}}),
+        );
         let served = encoder().served(&stored, Revision::new(7)).unwrap();
         let item = [b"{", encoder().item(&served)].concat();
-        assert_eq!(parse(&item), json!({"metadata": {"name": "a", "resourceVersion": "7"}, "spec": {}}));
+        assert_eq!(
+            parse(&item),
+            json!({"metadata": {"name": "a", "resourceVersion": "7"}, "spec": {}})
+        );
     }
 
     #[test]
     fn foreign_bytes_are_not_touched() {
-        assert_eq!(encoder().served(br#"{"kind":"Pod","apiVersion":"v1"}"#, Revision::new(7)), None);
+        assert_eq!(
+            encoder().served(br#"{"kind":"Pod","apiVersion":"v1"}"#, Revision::new(7)),
+            None
+        );
         assert_eq!(encoder().served(b"", Revision::new(7)), None);
     }
 }

@@ -66,7 +66,11 @@ impl Projection {
             encoder: Encoder::new(api_version, &kind.name),
             api_version: api_version.into(),
             kind: (&*kind.name).into(),
-            fields: kind.selectable.iter().map(|field| field.name.into()).collect(),
+            fields: kind
+                .selectable
+                .iter()
+                .map(|field| field.name.into())
+                .collect(),
             selectable: kind.selectable.clone(),
         }
     }
@@ -118,16 +122,21 @@ impl Projector for Projection {
         let Some(json) = self.encoder.served(stored, revision) else {
             let mut object = self.in_our_order(stored)?;
             let stored = self.encoder.stored(&mut object).map_err(unreadable)?;
-            let json = self.encoder.served(&stored, revision).ok_or_else(|| {
-                ProjectionError("what is stored has no metadata".into())
-            })?;
+            let json = self
+                .encoder
+                .served(&stored, revision)
+                .ok_or_else(|| ProjectionError("what is stored has no metadata".into()))?;
             return Ok(self.projection(json, &object));
         };
         if self.selectable.is_empty() {
             let labelled: Labelled = serde_json::from_slice(stored).map_err(unreadable)?;
             return Ok(rhumb_cache::Projection {
                 json,
-                labels: labelled.metadata.labels.map(|labels| labels.0).unwrap_or_default(),
+                labels: labelled
+                    .metadata
+                    .labels
+                    .map(|labels| labels.0)
+                    .unwrap_or_default(),
                 fields: Vec::new(),
             });
         }
@@ -145,7 +154,11 @@ impl Projection {
         rhumb_cache::Projection {
             json,
             labels: labels_of(object),
-            fields: self.selectable.iter().map(|field| (field.value)(object)).collect(),
+            fields: self
+                .selectable
+                .iter()
+                .map(|field| (field.value)(object))
+                .collect(),
         }
     }
 }

@@ -27,7 +27,11 @@ pub(super) struct Expected<'a> {
 impl Call<'_> {
     /// The kind of this resource, in the version of the path.
     pub(super) fn expected(&self) -> Expected<'_> {
-        let Version { api_version, schema, .. } = self.version;
+        let Version {
+            api_version,
+            schema,
+            ..
+        } = self.version;
         Expected {
             api_version,
             kind: &self.resource.kind.name,
@@ -36,7 +40,11 @@ impl Call<'_> {
     }
 
     /// The object in the body.
-    pub(super) fn decode(&self, expected: Expected<'_>, validation: FieldValidation) -> Result<Object, Status> {
+    pub(super) fn decode(
+        &self,
+        expected: Expected<'_>,
+        validation: FieldValidation,
+    ) -> Result<Object, Status> {
         let media = body_media(self.header(http::header::CONTENT_TYPE))?;
         check_type(&self.body, media, expected)?;
         let table = self.api.table;
@@ -69,7 +77,10 @@ impl Call<'_> {
         if !decoded.problems.is_empty() {
             match validation {
                 FieldValidation::Ignore => {}
-                FieldValidation::Warn => decoded.problems.iter().for_each(|problem| self.warn(problem.clone())),
+                FieldValidation::Warn => decoded
+                    .problems
+                    .iter()
+                    .for_each(|problem| self.warn(problem.clone())),
                 FieldValidation::Strict => {
                     let problems = decoded.problems.join(", ");
                     return Err(cannot_be_handled(
@@ -96,19 +107,30 @@ fn cannot_be_handled(expected: Expected<'_>, error: &dyn std::fmt::Display) -> S
 
 /// How a body is written; JSON unless it says otherwise.
 pub(super) fn body_media(content_type: Option<&str>) -> Result<Media, Status> {
-    let media = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let media = content_type
+        .unwrap_or_default()
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim();
     match media {
         "" | "application/json" => Ok(Media::Json),
         "application/yaml" => Ok(Media::Yaml),
-        _ => Err(Status::unsupported_media_type(&["application/json", "application/yaml"])),
+        _ => Err(Status::unsupported_media_type(&[
+            "application/json",
+            "application/yaml",
+        ])),
     }
 }
 
 /// Whether the body says that it is what it should be. A body that says nothing is taken for it.
 fn check_type(body: &[u8], media: Media, expected: Expected<'_>) -> Result<(), Status> {
     let found = match media {
-        Media::Json => serde_json::from_slice::<TypeMeta>(body)
-            .map_err(|error| Status::bad_request(format!("couldn't get version/kind; json parse error: {error}")))?,
+        Media::Json => serde_json::from_slice::<TypeMeta>(body).map_err(|error| {
+            Status::bad_request(format!(
+                "couldn't get version/kind; json parse error: {error}"
+            ))
+        })?,
         Media::Yaml => rhumb_schema::from_yaml::<TypeMeta>(body)
             .map_err(|error| Status::bad_request(format!("yaml: {error}")))?,
     };
@@ -118,17 +140,23 @@ fn check_type(body: &[u8], media: Media, expected: Expected<'_>) -> Result<(), S
         return Err(Status::bad_request(format!(
             "{} in version {:?} cannot be handled as a {}: converting ({}) to ({}): unknown conversion",
             kind.unwrap_or_default(),
-            api_version.unwrap_or(expected.api_version).rsplit('/').next().unwrap_or_default(),
+            api_version
+                .unwrap_or(expected.api_version)
+                .rsplit('/')
+                .next()
+                .unwrap_or_default(),
             expected.kind,
             kind.unwrap_or_default(),
             expected.kind,
         )));
     }
     match api_version {
-        Some(api_version) if api_version != expected.api_version => Err(Status::bad_request(format!(
-            "the API version in the data ({api_version}) does not match the expected API version ({})",
-            expected.api_version
-        ))),
+        Some(api_version) if api_version != expected.api_version => {
+            Err(Status::bad_request(format!(
+                "the API version in the data ({api_version}) does not match the expected API version ({})",
+                expected.api_version
+            )))
+        }
         _ => Ok(()),
     }
 }

@@ -26,7 +26,11 @@ pub(super) async fn create(call: &Call<'_>) -> Result<Reply, Status> {
 }
 
 /// Stores a new object, in stored form, under its own name or a generated one.
-pub(super) async fn create_object(call: &Call<'_>, mut object: Object, dry_run: bool) -> Result<Object, Status> {
+pub(super) async fn create_object(
+    call: &Call<'_>,
+    mut object: Object,
+    dry_run: bool,
+) -> Result<Object, Status> {
     let generated = object.name().is_empty() && !object.meta_str("generateName").is_empty();
     object.set_meta("uid", uuid::Uuid::new_v4().to_string());
     object.set_time("creationTimestamp", call.now);
@@ -41,8 +45,16 @@ pub(super) async fn create_object(call: &Call<'_>, mut object: Object, dry_run: 
         match store_new(call, draft, dry_run).await {
             Err(status) if status.is_already_exists() && generated => {
                 if attempts_left == 0 {
-                    let name = status.details.as_ref().and_then(|details| details.name.as_deref()).unwrap_or_default();
-                    return Err(Status::generate_name_conflict(&call.resource.group_resource, name, 1));
+                    let name = status
+                        .details
+                        .as_ref()
+                        .and_then(|details| details.name.as_deref())
+                        .unwrap_or_default();
+                    return Err(Status::generate_name_conflict(
+                        &call.resource.group_resource,
+                        name,
+                        1,
+                    ));
                 }
             }
             result => return result,

@@ -33,12 +33,14 @@ pub(super) async fn delete(call: &Call<'_>) -> Result<Reply, Status> {
     }
     let details = StatusDetails {
         name: Some(written.object.name().into()),
-        group: Some(call.resource.kind.group.to_string().into()).filter(|_| !call.resource.kind.group.is_empty()),
+        group: Some(call.resource.kind.group.to_string().into())
+            .filter(|_| !call.resource.kind.group.is_empty()),
         kind: Some(call.resource.kind.plural.to_string().into()),
         uid: Some(written.object.uid().into()),
         ..StatusDetails::default()
     };
-    let status = serde_json::to_value(Status::success(Some(details))).map_err(Status::internal_error)?;
+    let status =
+        serde_json::to_value(Status::success(Some(details))).map_err(Status::internal_error)?;
     render::value(call, code, &status)
 }
 
@@ -86,7 +88,11 @@ fn delete_options(call: &Call<'_>) -> Result<DeleteOptions, Status> {
     }
 }
 
-pub(super) async fn delete_key(call: &Call<'_>, key: &ObjectKey, options: &DeleteOptions) -> Result<Written, Status> {
+pub(super) async fn delete_key(
+    call: &Call<'_>,
+    key: &ObjectKey,
+    options: &DeleteOptions,
+) -> Result<Written, Status> {
     let edit = Remove { call, options };
     call.change(key, options.dry_run, &edit).await
 }
@@ -113,7 +119,13 @@ impl Edit for Remove<'_> {
         self.call
             .api
             .admission
-            .validate(self.call, Operation::Delete, None, Some(&current.object), self.options.dry_run)
+            .validate(
+                self.call,
+                Operation::Delete,
+                None,
+                Some(&current.object),
+                self.options.dry_run,
+            )
             .await?;
         let mut object = current.object.clone();
         let grace = self.grace(&mut object);
@@ -140,10 +152,19 @@ impl Edit for Remove<'_> {
 impl Remove<'_> {
     fn check_preconditions(&self, current: &Current) -> Result<(), Status> {
         let conflict = |message: String| {
-            Status::conflict(&self.call.resource.group_resource, current.object.name(), message)
+            Status::conflict(
+                &self.call.resource.group_resource,
+                current.object.name(),
+                message,
+            )
         };
         let uid = current.object.uid();
-        if let Some(wanted) = self.options.precondition_uid.as_deref().filter(|&wanted| wanted != uid) {
+        if let Some(wanted) = self
+            .options
+            .precondition_uid
+            .as_deref()
+            .filter(|&wanted| wanted != uid)
+        {
             return Err(conflict(format!(
                 "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have been deleted and then recreated"
             )));
@@ -236,7 +257,9 @@ impl Remove<'_> {
             (None, Some(policy)) => policy,
             (None, None) if existing.contains(&ORPHAN) => Propagation::Orphan,
             (None, None) if existing.contains(&FOREGROUND) => Propagation::Foreground,
-            (None, None) if self.call.resource.kind.writes.orphans_dependents => Propagation::Orphan,
+            (None, None) if self.call.resource.kind.writes.orphans_dependents => {
+                Propagation::Orphan
+            }
             (None, None) => Propagation::Background,
         }
     }

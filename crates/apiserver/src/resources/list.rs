@@ -63,12 +63,16 @@ pub(super) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Pag
 /// The field selector, if the kind knows all the fields in it.
 pub(super) fn field_selector(call: &Call<'_>, text: &str) -> Result<fields::Selector, Status> {
     let kind = &call.resource.kind;
-    let selector = fields::Selector::parse(text).map_err(|error| Status::bad_request(error.to_string()))?;
+    let selector =
+        fields::Selector::parse(text).map_err(|error| Status::bad_request(error.to_string()))?;
     for requirement in selector.requirements().unwrap_or_default() {
         let field = requirement.field();
         let known = field == "metadata.name"
             || (field == "metadata.namespace" && kind.is_namespaced())
-            || kind.selectable.iter().any(|selectable| selectable.name == field);
+            || kind
+                .selectable
+                .iter()
+                .any(|selectable| selectable.name == field);
         if !known {
             return Err(Status::bad_request(unknown_field(call, field)));
         }
@@ -78,13 +82,19 @@ pub(super) fn field_selector(call: &Call<'_>, text: &str) -> Result<fields::Sele
 
 fn unknown_field(call: &Call<'_>, field: &str) -> String {
     if call.resource.kind.selectable.is_empty() {
-        format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+        format!(
+            "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+        )
     } else {
         format!("field label not supported: {field}")
     }
 }
 
-async fn first_snapshot(call: &Call<'_>, storage: &Storage, options: &ListOptions) -> Result<Snapshot, Status> {
+async fn first_snapshot(
+    call: &Call<'_>,
+    storage: &Storage,
+    options: &ListOptions,
+) -> Result<Snapshot, Status> {
     let version = options.resource_version.as_str();
     // A limit without a match means exactly that version, but for 0, as upstream has it.
     let exact = match options.version_match {
@@ -98,10 +108,15 @@ async fn first_snapshot(call: &Call<'_>, storage: &Storage, options: &ListOption
     }
     let revision = parse_version(version)?;
     call.api.not_older_than(revision).await?;
-    storage.cache.snapshot_at(revision).map_err(|error| match error {
-        HistoryError::Expired { .. } => Status::expired(format!("The resourceVersion for the provided list is too old.")),
-        other => Status::internal_error(other),
-    })
+    storage
+        .cache
+        .snapshot_at(revision)
+        .map_err(|error| match error {
+            HistoryError::Expired { .. } => Status::expired(format!(
+                "The resourceVersion for the provided list is too old."
+            )),
+            other => Status::internal_error(other),
+        })
 }
 
 /// Where a continue token goes on.
@@ -137,16 +152,20 @@ fn write_token(token: &Token) -> String {
 }
 
 fn read_token(call: &Call<'_>, text: &str) -> Result<(Token, ObjectKey), Status> {
-    let invalid = |reason: &str| Status::bad_request(format!("continue key is not valid: {reason}"));
+    let invalid =
+        |reason: &str| Status::bad_request(format!("continue key is not valid: {reason}"));
     let bytes = URL_SAFE_NO_PAD
         .decode(text.trim_end_matches('='))
         .map_err(|error| invalid(&error.to_string()))?;
-    let token: Token = serde_json::from_slice(&bytes).map_err(|error| invalid(&error.to_string()))?;
+    let token: Token =
+        serde_json::from_slice(&bytes).map_err(|error| invalid(&error.to_string()))?;
     if token.v != TOKEN_FORM {
         return Err(invalid("server does not recognize this encoded version"));
     }
     if token.rv == 0 || token.rv < -1 {
-        return Err(invalid("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"));
+        return Err(invalid(
+            "incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+        ));
     }
     // The key is of the list's own scope: a token never leads out of the namespace that was asked for.
     let name = token.start.trim_end_matches('\0');
@@ -224,7 +243,10 @@ fn reply(call: &Call<'_>, shape: &Shape, page: Page) -> Result<Reply, Status> {
     }
     let (kind, api_version) = match shape.accept.form {
         Form::Metadata => ("PartialObjectMetadata".into(), "meta.k8s.io/v1"),
-        _ => (call.resource.kind.name.clone(), call.version.api_version.as_str()),
+        _ => (
+            call.resource.kind.name.clone(),
+            call.version.api_version.as_str(),
+        ),
     };
     let head = format!(
         "{{\"kind\":\"{kind}List\",\"apiVersion\":\"{api_version}\",\"metadata\":{},\"items\":[",
@@ -286,7 +308,10 @@ impl List {
         let (count, bytes) = match &self.items {
             Items::Cached(entries, encoder) => (
                 entries.len(),
-                entries.iter().map(|entry| encoder.item(entry.json_slice()).len() + 1).sum::<usize>(),
+                entries
+                    .iter()
+                    .map(|entry| encoder.item(entry.json_slice()).len() + 1)
+                    .sum::<usize>(),
             ),
             Items::Made(items) => (items.len(), items.iter().map(Bytes::len).sum()),
         };
@@ -299,13 +324,17 @@ impl List {
         let comma: &[u8] = if self.first { b"" } else { b"," };
         match &mut self.items {
             Items::Cached(entries, encoder) => {
-                let Some(entry) = entries.pop_front() else { return false };
+                let Some(entry) = entries.pop_front() else {
+                    return false;
+                };
                 chunk.put_slice(comma);
                 chunk.put_u8(b'{');
                 chunk.put_slice(encoder.item(entry.json_slice()));
             }
             Items::Made(items) => {
-                let Some(item) = items.pop_front() else { return false };
+                let Some(item) = items.pop_front() else {
+                    return false;
+                };
                 chunk.put_slice(comma);
                 chunk.put_slice(&item);
             }

@@ -46,11 +46,19 @@ pub(super) async fn patch_object(call: &Call<'_>, part: Part) -> Result<Reply, S
 
 impl Patch {
     pub(super) fn parse(content_type: Option<&str>, body: &[u8]) -> Result<Patch, Status> {
-        let media = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
-        let malformed = |error: serde_json::Error| Status::bad_request(format!("error decoding patch: {error}"));
+        let media = content_type
+            .unwrap_or_default()
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim();
+        let malformed = |error: serde_json::Error| {
+            Status::bad_request(format!("error decoding patch: {error}"))
+        };
         match media {
             "application/json-patch+json" => {
-                let operations: Vec<PatchOperation> = serde_json::from_slice(body).map_err(malformed)?;
+                let operations: Vec<PatchOperation> =
+                    serde_json::from_slice(body).map_err(malformed)?;
                 if operations.len() > OPERATIONS_MAX {
                     return Err(Status::request_entity_too_large(format!(
                         "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",
@@ -59,10 +67,12 @@ impl Patch {
                 }
                 Ok(Patch::Json(operations))
             }
-            "application/merge-patch+json" => Ok(Patch::Merge(serde_json::from_slice(body).map_err(malformed)?)),
-            "application/strategic-merge-patch+json" => {
-                Ok(Patch::Strategic(serde_json::from_slice(body).map_err(malformed)?))
-            }
+            "application/merge-patch+json" => Ok(Patch::Merge(
+                serde_json::from_slice(body).map_err(malformed)?,
+            )),
+            "application/strategic-merge-patch+json" => Ok(Patch::Strategic(
+                serde_json::from_slice(body).map_err(malformed)?,
+            )),
             _ => Err(Status::unsupported_media_type(&[
                 "application/json-patch+json",
                 "application/merge-patch+json",
@@ -72,7 +82,12 @@ impl Patch {
     }
 
     /// The patched object, in the version of the request.
-    pub(super) fn apply(&self, call: &Call<'_>, schema: rhumb_schema::TypeId, object: Object) -> Result<Value, Status> {
+    pub(super) fn apply(
+        &self,
+        call: &Call<'_>,
+        schema: rhumb_schema::TypeId,
+        object: Object,
+    ) -> Result<Value, Status> {
         match self {
             Patch::Json(operations) => apply_operations(Value::Object(object), operations),
             Patch::Merge(merge) => {
@@ -101,7 +116,8 @@ fn apply_operations(mut document: Value, operations: &[PatchOperation]) -> Resul
                 )));
             }
         }
-        patch(&mut document, std::slice::from_ref(operation)).map_err(|error| unprocessable(&error))?;
+        patch(&mut document, std::slice::from_ref(operation))
+            .map_err(|error| unprocessable(&error))?;
     }
     Ok(document)
 }
@@ -112,7 +128,13 @@ fn size_of(value: &Value) -> usize {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,
         Value::String(text) => text.len() + 2,
         Value::Array(items) => items.iter().map(size_of).sum::<usize>() + 2,
-        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + 4 + size_of(value)).sum::<usize>() + 2,
+        Value::Object(fields) => {
+            fields
+                .iter()
+                .map(|(name, value)| name.len() + 4 + size_of(value))
+                .sum::<usize>()
+                + 2
+        }
     }
 }
 

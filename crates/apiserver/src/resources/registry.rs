@@ -51,7 +51,8 @@ impl Resource {
     }
 
     pub fn gvk(&self, version: &Version) -> GroupVersionKind {
-        self.group_kind().with_version(version.served.version.clone())
+        self.group_kind()
+            .with_version(version.served.version.clone())
     }
 }
 
@@ -129,9 +130,11 @@ impl Registry {
                         .iter()
                         .find(|(other, _)| *other == path)
                         .ok_or_else(|| fail(format!("no version is stored under {path}")))?;
-                    let prefix = StoragePrefix::new(path).map_err(|error| fail(error.to_string()))?;
+                    let prefix =
+                        StoragePrefix::new(path).map_err(|error| fail(error.to_string()))?;
                     Some(Storage {
-                        cache: cache(&prefix).ok_or_else(|| fail(format!("nothing caches {path}")))?,
+                        cache: cache(&prefix)
+                            .ok_or_else(|| fail(format!("nothing caches {path}")))?,
                         prefix,
                         schema: type_of(stored.schema)?,
                         encoder: Encoder::new(&stored.api_version, &stored.kind.name),
@@ -166,7 +169,10 @@ impl Registry {
     }
 
     fn add(&mut self, resource: Resource) {
-        let name = (resource.kind.group.to_string(), resource.kind.plural.to_string());
+        let name = (
+            resource.kind.group.to_string(),
+            resource.kind.plural.to_string(),
+        );
         self.by_name.insert(name, self.resources.len());
         self.resources.push(Arc::new(resource));
     }

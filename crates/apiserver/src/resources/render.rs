@@ -170,14 +170,18 @@ fn written(media: Media, pretty: bool, code: StatusCode, json: Bytes) -> Result<
         }
         Media::Yaml => {
             let value: Value = serde_json::from_slice(&json).map_err(Status::internal_error)?;
-            rhumb_schema::to_yaml(&value).map_err(Status::internal_error)?.into()
+            rhumb_schema::to_yaml(&value)
+                .map_err(Status::internal_error)?
+                .into()
         }
     };
     Ok(Reply::new(code, media.name(), Body::full(body)))
 }
 
 fn to_bytes(value: &Value) -> Result<Bytes, Status> {
-    serde_json::to_vec(value).map(Bytes::from).map_err(Status::internal_error)
+    serde_json::to_vec(value)
+        .map(Bytes::from)
+        .map_err(Status::internal_error)
 }
 
 fn metadata_only(json: &[u8]) -> Result<Bytes, Status> {
@@ -188,9 +192,11 @@ fn metadata_only(json: &[u8]) -> Result<Bytes, Status> {
 /// People with a browser or curl get line breaks; programs do not.
 fn wants_pretty(call: &Call<'_>) -> bool {
     match call.query.get("pretty") {
-        Some("") | None => call
-            .header(USER_AGENT)
-            .is_some_and(|agent| ["curl", "Wget", "Mozilla/5.0"].iter().any(|name| agent.starts_with(name))),
+        Some("") | None => call.header(USER_AGENT).is_some_and(|agent| {
+            ["curl", "Wget", "Mozilla/5.0"]
+                .iter()
+                .any(|name| agent.starts_with(name))
+        }),
         Some(_) => call.query.flag("pretty"),
     }
 }

@@ -27,14 +27,22 @@ pub(super) async fn update(call: &Call<'_>, part: Part) -> Result<Reply, Status>
     };
     match call.change(&key, options.dry_run, &replace).await {
         Ok(written) => render::object(call, StatusCode::OK, written.object),
-        Err(status) if status.is_not_found() && part == Part::Main && call.resource.kind.writes.create_on_update => {
+        Err(status)
+            if status.is_not_found()
+                && part == Part::Main
+                && call.resource.kind.writes.create_on_update =>
+        {
             create_instead(call, replace.object, options.dry_run).await
         }
         Err(status) => Err(status),
     }
 }
 
-async fn create_instead(call: &Call<'_>, mut object: Object, dry_run: bool) -> Result<Reply, Status> {
+async fn create_instead(
+    call: &Call<'_>,
+    mut object: Object,
+    dry_run: bool,
+) -> Result<Reply, Status> {
     call.api.authorize_create(call).await?;
     object.clear_meta("resourceVersion");
     let object = create_object(call, object, dry_run).await?;
@@ -45,9 +53,7 @@ async fn create_instead(call: &Call<'_>, mut object: Object, dry_run: bool) -> R
 fn check_name(call: &Call<'_>, object: &mut Object) -> Result<(), Status> {
     let name = object.name();
     if name.is_empty() {
-        return Err(Status::bad_request(format!(
-            "name is required"
-        )));
+        return Err(Status::bad_request(format!("name is required")));
     }
     if name != call.name() {
         return Err(Status::bad_request(format!(
@@ -75,7 +81,14 @@ struct Replace<'a> {
 #[async_trait]
 impl Edit for Replace<'_> {
     async fn edit(&self, current: &Current) -> Result<Change, Status> {
-        update_to(self.call, current, self.object.clone(), self.part, self.dry_run).await
+        update_to(
+            self.call,
+            current,
+            self.object.clone(),
+            self.part,
+            self.dry_run,
+        )
+        .await
     }
 
     fn is_conditional(&self) -> bool {
@@ -112,7 +125,8 @@ fn is_finished(object: &Object) -> bool {
 }
 
 fn check_preconditions(call: &Call<'_>, current: &Current, new: &Object) -> Result<(), Status> {
-    let conflict = |message: String| Status::conflict(&call.resource.group_resource, call.name(), message);
+    let conflict =
+        |message: String| Status::conflict(&call.resource.group_resource, call.name(), message);
     let (uid, old_uid) = (new.uid(), current.object.uid());
     if !uid.is_empty() && uid != old_uid {
         return Err(conflict(format!(

@@ -59,10 +59,13 @@ pub(super) async fn frames(call: &Call<'_>) -> Result<Frames, Status> {
     };
     let watcher = match storage.cache.watch(request) {
         Ok(watcher) => Source::Watcher(watcher),
-        Err(HistoryError::Expired { oldest, .. }) => Source::Failed(expired(&options.resource_version, oldest)),
+        Err(HistoryError::Expired { oldest, .. }) => {
+            Source::Failed(expired(&options.resource_version, oldest))
+        }
         Err(other) => return Err(Status::internal_error(other)),
     };
-    let mut bookmarks = tokio::time::interval_at(Instant::now() + BOOKMARK_INTERVAL, BOOKMARK_INTERVAL);
+    let mut bookmarks =
+        tokio::time::interval_at(Instant::now() + BOOKMARK_INTERVAL, BOOKMARK_INTERVAL);
     bookmarks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     Ok(Frames {
         source: watcher,
@@ -175,7 +178,9 @@ impl Frames {
         let first = self.next().await?;
         let mut chunk = BytesMut::new();
         while chunk.len() + first.len() < CHUNK_BYTES {
-            let Source::Watcher(watcher) = &mut self.source else { break };
+            let Source::Watcher(watcher) = &mut self.source else {
+                break;
+            };
             let message = match watcher.try_next() {
                 Ok(None) => break,
                 Ok(Some(message)) => Ok(message),
@@ -188,18 +193,24 @@ impl Frames {
                 chunk.extend_from_slice(&frame);
             }
         }
-        Some(if chunk.is_empty() { first } else { chunk.freeze() })
+        Some(if chunk.is_empty() {
+            first
+        } else {
+            chunk.freeze()
+        })
     }
 
     fn frame(&mut self, message: Result<Message, WatchEnd>) -> Option<Bytes> {
         match message {
             Ok(Message::Event(event)) => Some(self.event(&event)),
-            Ok(Message::InitialEnd(revision)) => {
-                self.announces_initial_end.then(|| self.bookmark(revision, true))
-            }
+            Ok(Message::InitialEnd(revision)) => self
+                .announces_initial_end
+                .then(|| self.bookmark(revision, true)),
             Err(WatchEnd::Expired) => {
                 self.source = Source::Ended;
-                Some(error_frame(&Status::expired("the watch fell too far behind; list again")))
+                Some(error_frame(&Status::expired(
+                    "the watch fell too far behind; list again",
+                )))
             }
             Err(WatchEnd::Closing | WatchEnd::Removed) => {
                 self.source = Source::Ended;
@@ -237,7 +248,9 @@ impl Frames {
         let metadata = json!({"resourceVersion": row["object"]["metadata"]["resourceVersion"]});
         let table = self.shape.table(metadata, &[row], !self.columns_sent);
         self.columns_sent = true;
-        serde_json::to_vec(&table).map(Bytes::from).map_err(Status::internal_error)
+        serde_json::to_vec(&table)
+            .map(Bytes::from)
+            .map_err(Status::internal_error)
     }
 
     fn bookmark(&self, revision: Revision, initial_end: bool) -> Bytes {

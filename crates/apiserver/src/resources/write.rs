@@ -86,7 +86,8 @@ impl Call<'_> {
             .await
             .map_err(|error| self.store_failed(&error))?
             .ok_or_else(|| self.not_found())?;
-        let mut object: Object = serde_json::from_slice(&entry.value).map_err(Status::internal_error)?;
+        let mut object: Object =
+            serde_json::from_slice(&entry.value).map_err(Status::internal_error)?;
         object.set_meta("resourceVersion", entry.modified.to_string());
         Ok(Current {
             object,
@@ -99,7 +100,12 @@ impl Call<'_> {
     }
 
     /// Changes an existing object, however often others change it meanwhile.
-    pub(super) async fn change(&self, key: &ObjectKey, dry_run: bool, edit: &dyn Edit) -> Result<Written, Status> {
+    pub(super) async fn change(
+        &self,
+        key: &ObjectKey,
+        dry_run: bool,
+        edit: &dyn Edit,
+    ) -> Result<Written, Status> {
         let mut current = self.current(key).await?;
         for _ in 0..ATTEMPTS_MAX {
             match self.attempt(key, dry_run, edit, &current).await? {
@@ -137,7 +143,9 @@ impl Call<'_> {
                     deleted: false,
                 }));
             }
-            Change::Delete(object) => (Transaction::new().delete(storage_key, expect), object, true),
+            Change::Delete(object) => {
+                (Transaction::new().delete(storage_key, expect), object, true)
+            }
             Change::Put(mut object) => {
                 let bytes = self.encode(storage, &mut object)?;
                 if bytes == self.encode(storage, &mut current.object.clone())? {
@@ -147,7 +155,11 @@ impl Call<'_> {
                         deleted: false,
                     }));
                 }
-                (Transaction::new().put(storage_key, bytes, expect), object, false)
+                (
+                    Transaction::new().put(storage_key, bytes, expect),
+                    object,
+                    false,
+                )
             }
         };
         if dry_run {
@@ -174,7 +186,10 @@ impl Call<'_> {
     /// The bytes to store, in the form in which upstream writes objects.
     pub(super) fn encode(&self, storage: &Storage, object: &mut Object) -> Result<Bytes, Status> {
         rhumb_schema::conform(self.api.table, storage.schema, object);
-        storage.encoder.stored(object).map_err(Status::internal_error)
+        storage
+            .encoder
+            .stored(object)
+            .map_err(Status::internal_error)
     }
 
     /// From the version of the request to the one that is stored, with its defaults.
@@ -199,7 +214,11 @@ impl Call<'_> {
     }
 
     /// All that stands between a new object and the store, but for the commit.
-    pub(super) async fn prepare_create(&self, object: &mut Object, dry_run: bool) -> Result<(), Status> {
+    pub(super) async fn prepare_create(
+        &self,
+        object: &mut Object,
+        dry_run: bool,
+    ) -> Result<(), Status> {
         let kind = &self.resource.kind;
         let request = self.rules_request();
         self.api
@@ -209,7 +228,12 @@ impl Call<'_> {
         if kind.has_status() {
             object.remove("status");
         }
-        for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"] {
+        for field in [
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "selfLink",
+            "managedFields",
+        ] {
             object.clear_meta(field);
         }
         match kind.generation {
@@ -256,8 +280,13 @@ impl Call<'_> {
         let (view, old_view) = (View::root(&new), View::root(old));
         rhumb_api::metadata::validate_update(&view, &old_view, kind, &mut errors);
         match part {
-            Part::Main => kind.rules.validate_update(&view, &old_view, &request, &mut errors),
-            Part::Status => kind.rules.validate_status_update(&view, &old_view, &request, &mut errors),
+            Part::Main => kind
+                .rules
+                .validate_update(&view, &old_view, &request, &mut errors),
+            Part::Status => {
+                kind.rules
+                    .validate_status_update(&view, &old_view, &request, &mut errors)
+            }
             Part::Own => {}
         }
         self.invalid_unless_empty(&new, &errors)?;
@@ -312,7 +341,10 @@ impl Call<'_> {
             if let Some(storage) = &self.resource.storage {
                 rhumb_schema::conform(self.api.table, storage.schema, &mut conformed);
             }
-            if fields.iter().any(|&field| conformed.get(field) != old.get(field)) {
+            if fields
+                .iter()
+                .any(|&field| conformed.get(field) != old.get(field))
+            {
                 new.set_meta("generation", old.generation() + 1);
             }
         }
@@ -322,7 +354,11 @@ impl Call<'_> {
         if errors.is_empty() {
             return Ok(());
         }
-        Err(Status::invalid(&self.resource.group_kind(), object.name(), errors))
+        Err(Status::invalid(
+            &self.resource.group_kind(),
+            object.name(),
+            errors,
+        ))
     }
 
     fn tell_warnings(&self, object: &Object, old: Option<&Object>) {

@@ -1,0 +1,45 @@
+//! Who asks, and on whose behalf.
+
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use rhumb_auth::authn::bearer_token;
+use rhumb_auth::{Authorizer, Credentials, Impersonation, Outcome, User};
+use rhumb_meta::{Status, Timestamp};
+
+use super::Peer;
+use crate::Api;
+
+/// The user of a request. One without credentials is anonymous; policy says how far that goes.
+pub(super) fn authenticate(api: &Api, headers: &HeaderMap, peer: &Peer, now: Timestamp) -> Result<User, Status> {
+    let token = headers
+        .get(AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .and_then(bearer_token);
+    let credentials = Credentials {
+        peer_certificates: &peer.certificates,
+        bearer_token: token,
+    };
+    match api.authenticator.authenticate(&credentials, now) {
+        Outcome::User(user) => Ok(user),
+        Outcome::Anonymous => Ok(User::anonymous()),
+        Outcome::Invalid(reason) => {
+            tracing::debug!(%reason, "credentials were refused");
+            Err(Status::unauthorized("Unauthorized"))
+        }
+    }
+}
+
+/// The user that the request acts as, if it asks to act as another and may.
+pub(super) fn impersonate(api: &Api, user: User, headers: &HeaderMap) -> Result<User, Status> {
+    let headers = headers
+        .iter()
+        .filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+    let Some(impersonation) = Impersonation::from_headers(headers)? else {
+        return Ok(user);
+    };
+    let policy = api.policy.policy();
+    for attributes in impersonation.checks(&user) {
+        policy.authorize(&attributes).require(&attributes)?;
+    }
+    Ok(impersonation.into_user())
+}
