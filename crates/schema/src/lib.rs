@@ -15,15 +15,19 @@
 )]
 
 mod builder;
+mod conform;
 mod decode;
+mod defaults;
 mod json;
 mod model;
 mod text;
 
 pub use builder::{TableBuilder, TableError};
+pub use conform::conform;
 pub use decode::{
     DecodeError, Decoded, MAX_DEPTH, Options, decode_json, decode_value, decode_yaml,
 };
+pub use defaults::{Defaults, Fill};
 pub use model::{Embedding, Emit, Field, Items, Shape, Table, Topology, Type, TypeId};
 
 /// An object as JSON has it.

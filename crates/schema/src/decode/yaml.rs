@@ -43,7 +43,7 @@ fn parse(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Value, Error>
 }
 
 fn explain(error: &Error) -> DecodeError {
-    DecodeError(format!("error converting YAML to JSON: yaml: {error}"))
+    DecodeError(format!("yaml: {error}"))
 }
 
 fn duplicate_key(error: &Error) -> Option<String> {
@@ -53,6 +53,6 @@ fn duplicate_key(error: &Error) -> Option<String> {
     let key = gotext::quote(key.as_deref().unwrap_or_default());
     let line = location.line();
     Some(format!(
-        "error converting YAML to JSON: yaml: unmarshal errors:\n  line {line}: key {key} already set in map"
+        "yaml: unmarshal errors:\n  line {line}: key {key} already set in map"
     ))
 }
