@@ -263,7 +263,7 @@ impl Inner {
         go_live: impl FnOnce(),
     ) -> Option<Vec<Arc<Change>>> {
         let core = self.core();
-        let changes = core.history.from_sequence(sequence, limit)?;
+        let changes = core.history.read_from(sequence, limit)?;
         if changes.is_empty() {
             go_live();
         }

@@ -119,9 +119,10 @@ impl Change {
         Some(self.arrived.get_or_init(|| entry.frame(kind)).clone())
     }
 
-    /// About what the history keeps for it.
+    /// About what the history keeps for it. The last state of what is gone is there as it was, and as it is told.
     pub(crate) fn weight(&self) -> usize {
-        let entry = self.new.served().or(self.old.as_ref());
-        CHANGE_BYTES + entry.map_or(0, |entry| entry.bytes())
+        let new = self.new.served().map(|entry| entry.bytes());
+        let gone = || self.old.as_ref().map(|entry| 2 * entry.bytes());
+        CHANGE_BYTES + new.or_else(gone).unwrap_or_default()
     }
 }

@@ -139,7 +139,7 @@ impl History {
     }
 
     /// Up to `limit` changes from this one on; `None` if some of them are no longer here.
-    pub(crate) fn from_sequence(&self, sequence: u64, limit: usize) -> Option<Vec<Arc<Change>>> {
+    pub(crate) fn read_from(&self, sequence: u64, limit: usize) -> Option<Vec<Arc<Change>>> {
         let begun = self
             .segments
             .partition_point(|segment| segment.base.sequence <= sequence);

@@ -130,6 +130,8 @@ impl Reader {
         let mut trim = interval(TRIM_INTERVAL);
         trim.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            // A stream that always has more would otherwise never let others run.
+            tokio::task::coop::consume_budget().await;
             let ask_time = ask_at.unwrap_or_else(Instant::now);
             tokio::select! {
                 event = stream.next() => match event {
