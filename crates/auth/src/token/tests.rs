@@ -206,7 +206,7 @@ fn the_lifetime_of_a_token_is_checked() {
     let error = |seconds| {
         validate_expiration_seconds(seconds)
             .iter()
-            .map(|it| it.to_string())
+            .map(ToString::to_string)
             .collect::<Vec<_>>()
     };
     assert_eq!(error(600), Vec::<String>::new());
@@ -397,7 +397,10 @@ fn what_was_not_signed_by_us_is_no_token() {
         (other_issuer, "invalid bearer token"),
         (format!("{token}A"), "invalid signature"),
         (format!("{token}!"), "invalid bearer token"),
-        (token[..token.len() - 4].to_owned(), "invalid signature"),
+        (
+            format!("{}.{}.{}", parts[0], parts[1], &parts[2][..64]),
+            "invalid signature",
+        ),
         (String::new(), "invalid bearer token"),
         ("a.b.c".to_owned(), "invalid bearer token"),
         ("a".repeat(70_000), "invalid bearer token"),
