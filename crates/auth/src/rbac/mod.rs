@@ -74,6 +74,8 @@ impl Kind {
 }
 
 #[cfg(test)]
+mod grant_tests;
+#[cfg(test)]
 mod random_tests;
 #[cfg(test)]
 mod tests;
