@@ -33,6 +33,7 @@ pub use kind::{
     Generation, Kind, NameRule, Scope, Selectable, Served, Subresource, SubresourceKind, Updates,
     Verb,
 };
+pub use kinds::service_allocation;
 pub use rules::{Request, Rules};
 pub use view::View;
 
