@@ -38,6 +38,7 @@ pub use kind::{
     Conversion, Generation, Kind, NameRule, Scope, Selectable, Served, Subresource,
     SubresourceKind, Verb, Writes,
 };
+pub use kinds::service_allocation;
 pub use rules::{Request, Rules};
 pub use view::View;
 

@@ -1,5 +1,7 @@
 //! Services, endpoints, policies, roles and the rest.
 
+mod service;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -15,6 +17,7 @@ pub(super) const TYPES: &[(&str, Fill)] = &[
         fields::fill(status, "phase", "Active");
     }),
     ("io.k8s.api.core.v1.Secret", fill_secret),
+    ("io.k8s.api.core.v1.Service", service::fill),
     ("io.k8s.api.core.v1.LimitRangeItem", fill_limit),
     ("io.k8s.api.core.v1.EndpointPort", |port| {
         fields::fill(port, "protocol", "TCP");

@@ -64,3 +64,26 @@ fn limits_of_containers_follow_from_each_other() {
     let pod = json!({"type": "Pod", "max": {"cpu": "2"}});
     check("LimitRangeItem", pod.clone(), pod);
 }
+
+#[test]
+fn services_are_filled_by_their_type() {
+    let plain =
+        json!({"sessionAffinity": "None", "type": "ClusterIP", "internalTrafficPolicy": "Cluster"});
+    check("Service", json!({}), json!({"spec": plain}));
+    check(
+        "Service",
+        json!({"spec": {"type": "LoadBalancer", "sessionAffinity": "ClientIP",
+            "ports": [{"port": 80}, {"port": 81, "targetPort": "web", "protocol": "UDP"}]},
+            "status": {"loadBalancer": {"ingress": [{"ip": "10.0.0.1"}, {"hostname": "a"}]}}}),
+        json!({"spec": {"type": "LoadBalancer", "sessionAffinity": "ClientIP",
+            "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 10800}},
+            "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80},
+                {"port": 81, "targetPort": "web", "protocol": "UDP"}],
+            "externalTrafficPolicy": "Cluster", "internalTrafficPolicy": "Cluster",
+            "allocateLoadBalancerNodePorts": true},
+            "status": {"loadBalancer": {"ingress": [{"ip": "10.0.0.1", "ipMode": "VIP"}, {"hostname": "a"}]}}}),
+    );
+    let name =
+        json!({"spec": {"type": "ExternalName", "sessionAffinity": "None", "externalName": "a"}});
+    check("Service", name.clone(), name);
+}
