@@ -20,6 +20,7 @@ pub mod gotext;
 pub mod gvk;
 pub mod key;
 pub mod labels;
+pub mod quantity;
 pub mod revision;
 pub mod status;
 #[cfg(test)]
@@ -30,5 +31,6 @@ pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use key::{ObjectKey, StoragePrefix};
 pub use labels::LabelSelector;
+pub use quantity::{Quantity, QuantityError};
 pub use revision::Revision;
 pub use status::{Status, StatusReason};

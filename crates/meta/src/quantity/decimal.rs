@@ -1,0 +1,156 @@
+//! A decimal number: a mantissa and a power of ten.
+
+use std::cmp::Ordering;
+
+/// The largest mantissa kept. It leaves room to multiply by a hundred.
+const MANTISSA_MAX: i128 = 10_i128.pow(36);
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Decimal {
+    mantissa: i128,
+    scale: i32,
+}
+
+impl Decimal {
+    pub(super) const ZERO: Decimal = Decimal {
+        mantissa: 0,
+        scale: 0,
+    };
+
+    pub(super) const fn new(mantissa: i128, scale: i32) -> Self {
+        Decimal { mantissa, scale }
+    }
+
+    pub(super) const fn fits(mantissa: i128) -> bool {
+        mantissa.unsigned_abs() <= MANTISSA_MAX.unsigned_abs()
+    }
+
+    pub(super) const fn is_zero(self) -> bool {
+        self.mantissa == 0
+    }
+
+    pub(super) const fn sign(self) -> i32 {
+        self.mantissa.signum() as i32
+    }
+
+    pub(super) const fn negated(self) -> Self {
+        Decimal {
+            mantissa: -self.mantissa,
+            scale: self.scale,
+        }
+    }
+
+    /// As many units of ten to the `scale`, a rest rounded away from zero.
+    pub(super) fn scaled(self, scale: i32) -> i64 {
+        if self.is_zero() {
+            return 0;
+        }
+        let difference = i64::from(self.scale) - i64::from(scale);
+        let exact = if difference >= 0 {
+            power(difference).and_then(|factor| self.mantissa.checked_mul(factor))
+        } else {
+            Some(divide_away(self.mantissa, -difference))
+        };
+        let saturated = i64::MAX * i64::from(self.sign());
+        exact.map_or(saturated, |exact| i64::try_from(exact).unwrap_or(saturated))
+    }
+
+    pub(super) fn is_integer(self) -> bool {
+        self.is_multiple_of_scale(0)
+    }
+
+    pub(super) fn is_multiple_of_scale(self, scale: i32) -> bool {
+        let missing = i64::from(scale) - i64::from(self.scale);
+        missing <= 0
+            || self.is_zero()
+            || power(missing).is_some_and(|unit| self.mantissa % unit == 0)
+    }
+
+    /// Its value if that is an integer.
+    pub(super) fn integer(self) -> Option<i128> {
+        if !self.is_integer() {
+            return None;
+        }
+        match power(i64::from(self.scale).abs()) {
+            Some(factor) if self.scale >= 0 => self.mantissa.checked_mul(factor),
+            Some(factor) => Some(self.mantissa / factor),
+            None => None,
+        }
+    }
+
+    /// The shortest mantissa whose power of ten is a multiple of three.
+    pub(super) fn in_thousands(self) -> (i128, i32) {
+        let (mut mantissa, mut scale) = (self.mantissa, self.scale);
+        while mantissa != 0 && mantissa % 10 == 0 {
+            mantissa /= 10;
+            scale = scale.wrapping_add(1);
+        }
+        while scale % 3 != 0 {
+            mantissa = mantissa.saturating_mul(10);
+            scale = scale.wrapping_sub(1);
+        }
+        (mantissa, scale)
+    }
+
+    /// The sum; beyond all that quantities are used for, it stays at the largest number.
+    pub(super) fn plus(self, other: Decimal) -> Decimal {
+        if self.is_zero() {
+            return other;
+        }
+        if other.is_zero() {
+            return self;
+        }
+        let (coarse, fine) = if self.scale >= other.scale {
+            (self, other)
+        } else {
+            (other, self)
+        };
+        let aligned = power(i64::from(coarse.scale) - i64::from(fine.scale))
+            .and_then(|factor| coarse.mantissa.checked_mul(factor))
+            .and_then(|mantissa| mantissa.checked_add(fine.mantissa))
+            .filter(|&mantissa| Decimal::fits(mantissa));
+        match aligned {
+            Some(mantissa) => Decimal::new(mantissa, fine.scale),
+            // The coarse one is so much larger that the fine one is below its last digit.
+            None => coarse,
+        }
+    }
+
+    pub(super) fn compare(self, other: Decimal) -> Ordering {
+        let signs = self.sign().cmp(&other.sign());
+        if signs != Ordering::Equal || self.is_zero() {
+            return signs;
+        }
+        let (left, right) = (self.mantissa.unsigned_abs(), other.mantissa.unsigned_abs());
+        let difference = i64::from(self.scale) - i64::from(other.scale);
+        let magnitude = if difference >= 0 {
+            compare_scaled(left, difference, right)
+        } else {
+            compare_scaled(right, -difference, left).reverse()
+        };
+        if self.sign() < 0 {
+            magnitude.reverse()
+        } else {
+            magnitude
+        }
+    }
+}
+
+/// Compares `left` times a power of ten with `right`.
+fn compare_scaled(left: u128, exponent: i64, right: u128) -> Ordering {
+    let scaled = power(exponent).and_then(|factor| left.checked_mul(factor.unsigned_abs()));
+    scaled.map_or(Ordering::Greater, |scaled| scaled.cmp(&right))
+}
+
+/// Divides by a power of ten, a rest rounded away from zero.
+pub(super) fn divide_away(mantissa: i128, exponent: i64) -> i128 {
+    let Some(divisor) = power(exponent) else {
+        return mantissa.signum();
+    };
+    let rest = mantissa % divisor;
+    mantissa / divisor + rest.signum()
+}
+
+fn power(exponent: i64) -> Option<i128> {
+    10_i128.checked_pow(u32::try_from(exponent).ok()?)
+}

@@ -1,0 +1,238 @@
+//! From text to a quantity.
+
+use super::decimal::{Decimal, divide_away};
+use super::{Format, Quantity, QuantityError};
+
+/// Nothing finer than this is kept.
+const NANO: i32 = -9;
+
+/// Up to so many digits upstream reads a number as a 64-bit integer, and may keep its text.
+const SHORT_DIGITS_MAX: usize = 18;
+
+/// Longer texts hold more digits than a quantity can.
+const TEXT_MAX_BYTES: usize = 1024;
+
+const DECIMAL_SUFFIXES: [(&str, i32); 10] = [
+    ("n", -9),
+    ("u", -6),
+    ("m", -3),
+    ("", 0),
+    ("k", 3),
+    ("M", 6),
+    ("G", 9),
+    ("T", 12),
+    ("P", 15),
+    ("E", 18),
+];
+
+const BINARY_SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+
+pub(super) fn decimal_suffix(exponent: i32) -> Option<&'static str> {
+    let mut known = DECIMAL_SUFFIXES.iter();
+    known
+        .find(|(_, power)| *power == exponent)
+        .map(|(suffix, _)| *suffix)
+}
+
+pub(super) fn binary_suffix(power: usize) -> &'static str {
+    BINARY_SUFFIXES.get(power).copied().unwrap_or_default()
+}
+
+/// A text taken apart; `whole` has no leading zeros, but for a single one.
+struct Parts<'a> {
+    negative: bool,
+    has_digits: bool,
+    whole: &'a str,
+    fraction: &'a str,
+    suffix: &'a str,
+}
+
+pub(super) fn parse(text: &str) -> Result<Quantity, QuantityError> {
+    if text.is_empty() {
+        return Err(QuantityError::Format);
+    }
+    if text.len() > TEXT_MAX_BYTES {
+        return Err(QuantityError::Numeric);
+    }
+    let parts = split(text)?;
+    let (format, exponent) = interpret(parts.suffix).ok_or(QuantityError::Suffix)?;
+    let short = short(text, &parts, format, exponent);
+    match short {
+        Some(quantity) => Ok(quantity),
+        None => long(&parts, format, exponent),
+    }
+}
+
+fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
+    let (negative, unsigned) = match text.as_bytes() {
+        [b'-', ..] => (true, &text[1..]),
+        [b'+', ..] => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let significant = unsigned.trim_start_matches('0');
+    let (whole, rest) = split_digits(significant);
+    let whole = if whole.is_empty() { "0" } else { whole };
+    let (fraction, suffix) = match rest.strip_prefix('.') {
+        Some(rest) => split_digits(rest),
+        None => ("", rest),
+    };
+    let unsigned_number = &unsigned[..unsigned.len() - suffix.len()];
+    let letters = suffix.trim_start_matches(|c| "eEinumkKMGTP".contains(c));
+    let exponent = letters.strip_prefix(['-', '+']).unwrap_or(letters);
+    if exponent.bytes().all(|byte| byte.is_ascii_digit()) {
+        Ok(Parts {
+            negative,
+            has_digits: unsigned_number.contains(|c: char| c.is_ascii_digit()),
+            whole,
+            fraction,
+            suffix,
+        })
+    } else {
+        Err(QuantityError::Format)
+    }
+}
+
+fn split_digits(text: &str) -> (&str, &str) {
+    let end = text.bytes().take_while(u8::is_ascii_digit).count();
+    text.split_at(end)
+}
+
+fn interpret(suffix: &str) -> Option<(Format, i32)> {
+    if let Some((_, exponent)) = DECIMAL_SUFFIXES.iter().find(|(known, _)| *known == suffix) {
+        return Some((Format::DecimalSi, *exponent));
+    }
+    let binary = BINARY_SUFFIXES.iter().skip(1).position(|&s| s == suffix);
+    if let Some(power) = binary {
+        let exponent = 10 * (i32::try_from(power).ok()? + 1);
+        return Some((Format::BinarySi, exponent));
+    }
+    let exponent: i64 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
+    // Upstream takes the low 32 bits of what it reads.
+    Some((Format::DecimalExponent, exponent as i32))
+}
+
+/// The case of few digits, in which upstream keeps the text if it looks canonical.
+fn short(text: &str, parts: &Parts<'_>, format: Format, exponent: i32) -> Option<Quantity> {
+    let digits = parts.whole.len() + parts.fraction.len();
+    let (factor, scale, digits_max) = match format {
+        Format::BinarySi if !parts.fraction.is_empty() => return None,
+        Format::BinarySi => {
+            let digits_max = 14 - usize::try_from(exponent * 3 / 10).ok()?.min(14);
+            (1_i128.checked_shl(exponent.unsigned_abs())?, 0, digits_max)
+        }
+        _ => (1, exponent, SHORT_DIGITS_MAX),
+    };
+    let scale = scale.wrapping_sub(i32::try_from(parts.fraction.len()).ok()?);
+    if digits > digits_max || scale < NANO {
+        return None;
+    }
+    let number = number(parts)?;
+    let mantissa = number.checked_mul(factor)?;
+    i64::try_from(mantissa).ok()?;
+    let keeps_text = match format {
+        Format::BinarySi => number & 7 != 0,
+        _ => scale % 3 == 0 && number % 1000 != 0 && !parts.whole.starts_with('0'),
+    };
+    let is_plain = parts.fraction.is_empty()
+        && format != Format::DecimalExponent
+        && text.trim_start_matches('-').starts_with(parts.whole)
+        && !text.contains('.');
+    Some(Quantity {
+        amount: signed(mantissa, scale, parts.negative),
+        format,
+        written: (keeps_text && !is_plain).then(|| text.into()),
+    })
+}
+
+fn long(parts: &Parts<'_>, format: Format, exponent: i32) -> Result<Quantity, QuantityError> {
+    // With few digits none at all is zero; upstream is strict only here.
+    if !parts.has_digits {
+        return Err(QuantityError::Numeric);
+    }
+    let fraction = parts.fraction.trim_end_matches('0');
+    let parts = Parts { fraction, ..*parts };
+    let scale = match format {
+        Format::BinarySi => 0,
+        _ => i64::from(exponent),
+    };
+    let scale = scale - i64::try_from(fraction.len()).map_err(|_| QuantityError::Numeric)?;
+    if format == Format::BinarySi {
+        return long_binary(&parts, scale, exponent).ok_or(QuantityError::Numeric);
+    }
+    let surplus = (i64::from(NANO) - scale).max(0);
+    let mantissa = rounded_up(&parts, surplus).ok_or(QuantityError::Numeric)?;
+    let scale = i32::try_from(scale + surplus).map_err(|_| QuantityError::Numeric)?;
+    Ok(Quantity {
+        amount: signed(mantissa, scale, parts.negative),
+        format,
+        written: None,
+    })
+}
+
+/// Binary amounts end at the largest 64-bit number, and those below one are written as decimals.
+fn long_binary(parts: &Parts<'_>, scale: i64, exponent: i32) -> Option<Quantity> {
+    let largest = Decimal::new(i128::from(i64::MAX), 0);
+    let factor = 1_i128.checked_shl(exponent.unsigned_abs())?;
+    let whole: Option<i128> = parts.whole.parse().ok();
+    let amount = match whole.and_then(|whole| whole.checked_mul(factor)) {
+        Some(whole) if whole <= i128::from(i64::MAX) => {
+            // Digits this far behind the point weigh less than what is kept, whatever the suffix.
+            let surplus = (-scale - 27).max(0);
+            let product = rounded_up(parts, surplus)?.checked_mul(factor)?;
+            let fine = -scale - surplus;
+            match i32::try_from(-fine) {
+                Ok(scale) if scale >= NANO => Decimal::new(product, scale),
+                _ => Decimal::new(divide_away(product, fine + i64::from(NANO)), NANO),
+            }
+        }
+        _ => largest,
+    };
+    let amount = if amount.compare(largest).is_gt() {
+        largest
+    } else {
+        amount
+    };
+    let below_one = amount.compare(Decimal::new(1, 0)).is_lt() && !amount.is_zero();
+    Some(Quantity {
+        amount: if parts.negative {
+            amount.negated()
+        } else {
+            amount
+        },
+        format: if below_one {
+            Format::DecimalSi
+        } else {
+            Format::BinarySi
+        },
+        written: None,
+    })
+}
+
+fn signed(mantissa: i128, scale: i32, negative: bool) -> Decimal {
+    let amount = Decimal::new(mantissa, scale);
+    if negative { amount.negated() } else { amount }
+}
+
+fn number(parts: &Parts<'_>) -> Option<i128> {
+    rounded_up(parts, 0)
+}
+
+/// The number that the digits make without the point, its last `surplus` digits cut and rounded up. `None`
+/// when it is larger than any that is kept.
+fn rounded_up(parts: &Parts<'_>, surplus: i64) -> Option<i128> {
+    let digits = parts.whole.bytes().chain(parts.fraction.bytes());
+    let count = i64::try_from(parts.whole.len() + parts.fraction.len()).ok()?;
+    let kept = usize::try_from(count - surplus).unwrap_or(0);
+    let (mut number, mut rest) = (0_i128, false);
+    for (position, digit) in digits.enumerate() {
+        if position >= kept {
+            rest |= digit != b'0';
+            continue;
+        }
+        number = number
+            .checked_mul(10)?
+            .checked_add(i128::from(digit - b'0'))?;
+    }
+    let number = number + i128::from(rest);
+    Decimal::fits(number).then_some(number)
+}
