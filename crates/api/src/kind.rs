@@ -26,6 +26,10 @@ pub struct Kind {
     pub storage: Option<Cow<'static, str>>,
     pub names: NameRule,
     pub generation: Generation,
+    pub updates: Updates,
+    /// The kind of another group whose objects these are: stored in its form, by the conversion of each version.
+    /// Rules and selectable fields read that form too.
+    pub stored_as: Option<GroupVersionKind>,
     pub selectable: Vec<Selectable>,
     pub subresources: Vec<Subresource>,
     pub printer: Option<Printer>,
@@ -88,6 +92,15 @@ pub enum Generation {
     Of(&'static [&'static str]),
     /// Set to 1 at creation, and never again.
     Constant,
+}
+
+/// What an update of a kind may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Updates {
+    /// It must say which version it is based on.
+    pub need_version: bool,
+    /// It makes the object if there is none.
+    pub create: bool,
 }
 
 /// A field that field selectors may ask for, beside metadata.name and metadata.namespace.
@@ -166,6 +179,8 @@ impl Kind {
             storage: Some(plural.into()),
             names: NameRule::DnsSubdomain,
             generation: Generation::None,
+            updates: Updates::default(),
+            stored_as: None,
             selectable: Vec::new(),
             subresources: Vec::new(),
             printer: None,
@@ -205,6 +220,33 @@ impl Kind {
 
     pub fn generation(mut self, generation: Generation) -> Kind {
         self.generation = generation;
+        self
+    }
+
+    /// An update must say which version it is based on.
+    pub fn updates_need_version(mut self) -> Kind {
+        self.updates.need_version = true;
+        self
+    }
+
+    /// An update of what is not there makes it.
+    pub fn updates_create(mut self) -> Kind {
+        self.updates.create = true;
+        self
+    }
+
+    /// Its objects are those of another group's kind, and are stored in that form.
+    pub fn stored_as(
+        mut self,
+        group: &'static str,
+        version: &'static str,
+        kind: &'static str,
+        conversion: Conversion,
+    ) -> Kind {
+        self.stored_as = Some(GroupVersionKind::new(group, version, kind));
+        for served in &mut self.versions {
+            served.conversion = Some(conversion);
+        }
         self
     }
 
@@ -301,7 +343,7 @@ impl Kind {
             .find(|served| served.version == version)
     }
 
-    /// The version that is stored.
+    /// The version that is stored; `None` if objects are stored as another kind.
     pub fn stored(&self) -> Option<&Served> {
         self.versions
             .iter()

@@ -55,6 +55,26 @@ pub trait Rules: Debug + Send + Sync {
     ) {
     }
 
+    /// As `prepare_update`, of any other subresource that takes the object itself (`finalize`, `resize`).
+    fn prepare_subresource(
+        &self,
+        _subresource: &str,
+        _object: &mut Object,
+        _old: &Object,
+        _request: &Request<'_>,
+    ) {
+    }
+
+    fn validate_subresource(
+        &self,
+        _subresource: &str,
+        _object: &View<'_>,
+        _old: &View<'_>,
+        _request: &Request<'_>,
+        _errors: &mut ErrorList,
+    ) {
+    }
+
     /// What the client should know although nothing is wrong. `old` is there in an update.
     fn warnings(&self, _object: &View<'_>, _old: Option<&View<'_>>, _warnings: &mut Vec<String>) {}
 

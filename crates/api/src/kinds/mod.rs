@@ -23,6 +23,8 @@ mod storage;
 
 use crate::Kind;
 
+pub use core::service_allocation;
+
 /// All built-in kinds, in the order in which discovery lists them.
 pub fn all() -> Vec<Kind> {
     [

@@ -20,6 +20,8 @@ mod service_account;
 
 use crate::Kind;
 
+pub use service::allocation as service_allocation;
+
 pub(super) fn kinds() -> Vec<Kind> {
     vec![
         binding::kind(),
