@@ -1,9 +1,12 @@
 //! The state that all requests share.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rhumb_api::Gates;
+use rhumb_auth::token::Issuer;
+use rhumb_auth::{Attributes, Authenticator, Authorizer, PolicyIndex};
 use rhumb_cache::Hub;
 use rhumb_meta::{Clock, Revision, Status};
 use rhumb_schema::{Defaults, Table};
@@ -23,10 +26,17 @@ pub struct Api {
     pub hub: Hub,
     pub registry: Registry,
     pub table: &'static Table,
-    pub defaults: Defaults,
+    pub defaults: Defaults<'static>,
     pub gates: Gates,
     pub clock: Arc<dyn Clock>,
     pub admission: admission::Chain,
+    pub authenticator: Authenticator,
+    /// Makes tokens of service accounts.
+    pub issuer: Issuer,
+    pub policy: Arc<PolicyIndex>,
+    /// Where clients find the server: `127.0.0.1:6443`.
+    pub public_address: String,
+    pub closing: AtomicBool,
 }
 
 impl Api {
@@ -56,5 +66,30 @@ impl Api {
         {
             tracing::warn!(%revision, "the cache does not follow the store; a write was answered before it can be read");
         }
+    }
+
+    /// Whether the server is on its way out: it finishes what it has, and says so to load balancers.
+    pub fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
+    }
+
+    /// An update that turns out to be a creation must be allowed as one.
+    pub fn authorize_create(&self, call: &Call<'_>) -> Result<(), Status> {
+        let attributes = Attributes {
+            api_version: &call.target.version,
+            namespace: call.namespace().unwrap_or_default(),
+            name: call.name(),
+            ..Attributes::resource(
+                call.user,
+                "create",
+                &call.target.group,
+                &call.target.resource,
+            )
+        };
+        self.policy
+            .policy()
+            .authorize(&attributes)
+            .require(&attributes)
+            .map(|_| ())
     }
 }

@@ -8,6 +8,11 @@ use crate::Api;
 use crate::http::Reply;
 use crate::request::Query;
 
-pub(crate) async fn answer(_api: &Arc<Api>, _path: &str, _query: &Query, _headers: &HeaderMap) -> Option<Reply> {
+pub(crate) async fn answer(
+    _api: &Arc<Api>,
+    _path: &str,
+    _query: &Query,
+    _headers: &HeaderMap,
+) -> Option<Reply> {
     None
 }

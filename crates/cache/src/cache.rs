@@ -45,6 +45,21 @@ impl Cache {
         self.inner.snapshot()
     }
 
+    /// Whether the selectors pick an object of this resource.
+    pub fn picks(
+        &self,
+        entry: &Entry,
+        labels: &rhumb_meta::labels::Selector,
+        fields: &rhumb_meta::fields::Selector,
+    ) -> bool {
+        labels.matches(entry.labels())
+            && (fields.is_everything()
+                || fields.matches(&crate::entry::FieldsOf {
+                    entry,
+                    names: self.inner.projector.fields(),
+                }))
+    }
+
     /// The version as of a revision of the recent past.
     pub fn snapshot_at(&self, revision: Revision) -> Result<Snapshot, HistoryError> {
         self.inner.snapshot_at(revision)

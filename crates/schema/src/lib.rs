@@ -25,7 +25,8 @@ mod text;
 pub use builder::{TableBuilder, TableError};
 pub use conform::conform;
 pub use decode::{
-    DecodeError, Decoded, MAX_DEPTH, Options, decode_json, decode_value, decode_yaml,
+    DecodeError, Decoded, MAX_DEPTH, Options, decode_json, decode_value, decode_yaml, read_yaml,
+    write_yaml,
 };
 pub use defaults::{Defaults, Fill};
 pub use model::{Embedding, Emit, Field, Items, Shape, Table, Topology, Type, TypeId};

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::{group_names, resources_of, verb_names, versions};
 use crate::resources::{Registry, Resource};
 
-pub(super) const CONTENT_TYPE: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+pub(super) const CONTENT_TYPE: &str =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// Whether a client asks for this form before any other that it would get.
 pub(super) fn is_wanted(accept: &str) -> bool {
@@ -17,7 +18,11 @@ pub(super) fn is_wanted(accept: &str) -> bool {
         if json && has("g=apidiscovery.k8s.io") && has("v=v2") && has("as=APIGroupDiscoveryList") {
             return true;
         }
-        if json && !parameters.iter().any(|parameter| parameter.starts_with("as=")) {
+        if json
+            && !parameters
+                .iter()
+                .any(|parameter| parameter.starts_with("as="))
+        {
             return false;
         }
     }
@@ -25,8 +30,15 @@ pub(super) fn is_wanted(accept: &str) -> bool {
 }
 
 pub(super) fn document(registry: &Registry, legacy: bool) -> Value {
-    let groups = if legacy { vec![""] } else { group_names(registry) };
-    let items: Vec<Value> = groups.into_iter().map(|group| describe(registry, group)).collect();
+    let groups = if legacy {
+        vec![""]
+    } else {
+        group_names(registry)
+    };
+    let items: Vec<Value> = groups
+        .into_iter()
+        .map(|group| describe(registry, group))
+        .collect();
     json!({
         "kind": "APIGroupDiscoveryList",
         "apiVersion": "apidiscovery.k8s.io/v2",
@@ -46,7 +58,11 @@ fn describe(registry: &Registry, group: &str) -> Value {
             json!({"version": version, "resources": resources, "freshness": "Current"})
         })
         .collect();
-    let metadata = if group.is_empty() { json!({}) } else { json!({"name": group}) };
+    let metadata = if group.is_empty() {
+        json!({})
+    } else {
+        json!({"name": group})
+    };
     json!({"metadata": metadata, "versions": versions})
 }
 

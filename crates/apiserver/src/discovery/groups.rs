@@ -44,7 +44,10 @@ fn describe(registry: &Registry, group: &str) -> Value {
 pub(super) fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     let resources = resources_of(registry, group, version);
     let first = resources.first()?;
-    let listed: Vec<Value> = resources.iter().flat_map(|resource| entries(resource)).collect();
+    let listed: Vec<Value> = resources
+        .iter()
+        .flat_map(|resource| entries(resource))
+        .collect();
     let group_version = &first.version(version)?.api_version;
     let mut document = json!({
         "kind": "APIResourceList",
@@ -76,7 +79,11 @@ fn entries(resource: &Resource) -> Vec<Value> {
     }
     if let Some(storage) = &resource.storage {
         let stored = format!("{}/{}", storage.api_version, kind.name);
-        let stored = if storage.api_version.contains('/') { stored } else { format!("/{stored}") };
+        let stored = if storage.api_version.contains('/') {
+            stored
+        } else {
+            format!("/{stored}")
+        };
         own["storageVersionHash"] = STANDARD.encode(&sha256(stored.as_bytes())[..8]).into();
     }
     let mut entries = vec![own];
@@ -90,7 +97,11 @@ fn entries(resource: &Resource) -> Vec<Value> {
             "kind": subresource.object.as_ref().map_or(&*kind.name, |object| object.kind.as_ref()),
             "verbs": verb_names(subresource.verbs),
         });
-        if let Some(object) = subresource.object.as_ref().filter(|object| !object.group.is_empty()) {
+        if let Some(object) = subresource
+            .object
+            .as_ref()
+            .filter(|object| !object.group.is_empty())
+        {
             entry["group"] = object.group.to_string().into();
             entry["version"] = object.version.to_string().into();
         }

@@ -23,7 +23,10 @@ pub fn discover(
         && aggregated::is_wanted(accept)
     {
         let document = aggregated::document(registry, *path == ApiPath::LegacyRoot);
-        return Some(Ok(aggregated_reply(&document, header(headers, IF_NONE_MATCH))));
+        return Some(Ok(aggregated_reply(
+            &document,
+            header(headers, IF_NONE_MATCH),
+        )));
     }
     let document = match path {
         ApiPath::LegacyRoot => groups::legacy_versions(server_address),
@@ -35,7 +38,10 @@ pub fn discover(
 }
 
 fn header(headers: &http::HeaderMap, name: http::header::HeaderName) -> &str {
-    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    headers
+        .get(name)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
 }
 
 /// kubectl keeps the document and asks only whether it is still the same.
@@ -43,7 +49,11 @@ fn aggregated_reply(document: &serde_json::Value, known: &str) -> Reply {
     let body = document.to_string();
     let etag = format!("\"{}\"", hex(&sha256(body.as_bytes())).to_ascii_uppercase());
     let reply = if known == etag {
-        Reply::new(StatusCode::NOT_MODIFIED, aggregated::CONTENT_TYPE, Body::empty())
+        Reply::new(
+            StatusCode::NOT_MODIFIED,
+            aggregated::CONTENT_TYPE,
+            Body::empty(),
+        )
     } else {
         Reply::new(StatusCode::OK, aggregated::CONTENT_TYPE, Body::full(body))
     };
@@ -51,7 +61,9 @@ fn aggregated_reply(document: &serde_json::Value, known: &str) -> Reply {
 }
 
 fn sha256(bytes: &[u8]) -> Vec<u8> {
-    ring::digest::digest(&ring::digest::SHA256, bytes).as_ref().to_vec()
+    ring::digest::digest(&ring::digest::SHA256, bytes)
+        .as_ref()
+        .to_vec()
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -89,7 +101,12 @@ fn group_names(registry: &Registry) -> Vec<&str> {
         .map(|resource| &*resource.kind.group)
         .filter(|group| !group.is_empty())
         .collect();
-    let place = |group: &str| GROUP_ORDER.iter().position(|&known| known == group).unwrap_or(GROUP_ORDER.len());
+    let place = |group: &str| {
+        GROUP_ORDER
+            .iter()
+            .position(|&known| known == group)
+            .unwrap_or(GROUP_ORDER.len())
+    };
     names.sort_by(|a, b| (place(a), a).cmp(&(place(b), b)));
     names.dedup();
     names
@@ -98,7 +115,10 @@ fn group_names(registry: &Registry) -> Vec<&str> {
 /// The versions of a group, the preferred one first.
 fn versions<'a>(registry: &'a Registry, group: &str) -> Vec<&'a str> {
     let mut versions: Vec<&str> = Vec::new();
-    for resource in registry.iter().filter(|resource| resource.kind.group == group) {
+    for resource in registry
+        .iter()
+        .filter(|resource| resource.kind.group == group)
+    {
         for version in &resource.versions {
             if !versions.contains(&&*version.served.version) {
                 versions.push(&version.served.version);

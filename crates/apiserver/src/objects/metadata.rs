@@ -78,7 +78,7 @@ pub trait MetadataMut {
     }
 
     fn set_time(&mut self, field: &str, time: Timestamp) {
-        self.set_meta(field, time.to_string());
+        self.set_meta(field, time.rfc3339().to_string());
     }
 
     /// The old object's field, or none if the old one has none.

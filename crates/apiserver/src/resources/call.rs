@@ -8,8 +8,12 @@ use rhumb_api::{Request, Subresource};
 use rhumb_auth::User;
 use rhumb_meta::{ObjectKey, Status, Timestamp};
 
-use super::{Resource, Storage, Version};
+use super::write::Part;
+use super::{
+    Resource, Storage, Version, create, delete, get, list, patch, subresource, update, watch,
+};
 use crate::Api;
+use crate::http::Reply;
 use crate::request::{Query, Target};
 
 /// What a verb needs to know of its request.
@@ -82,5 +86,35 @@ impl Call<'_> {
             now: self.now,
             user: &self.user.name,
         }
+    }
+
+    /// The answer; `None` if the resource does not know the verb.
+    pub async fn answer(&self) -> Result<Option<Reply>, Status> {
+        let verbs = self
+            .subresource
+            .map_or(self.resource.kind.verbs, |subresource| subresource.verbs);
+        let known = verbs.iter().any(|verb| verb.name() == self.verb);
+        // What is in a namespace is made in one.
+        let misplaced = self.verb == "create"
+            && self.resource.kind.is_namespaced()
+            && self.namespace().is_none();
+        if !known || misplaced {
+            return Ok(None);
+        }
+        if let Some(subresource) = self.subresource {
+            return subresource::answer(self, subresource.kind).await;
+        }
+        let reply = match self.verb {
+            "get" => get::get(self).await,
+            "list" => list::list(self).await,
+            "watch" => watch::watch(self).await,
+            "create" => create::create(self).await,
+            "update" => update::update(self, Part::Main).await,
+            "patch" => patch::patch_object(self, Part::Main).await,
+            "delete" => delete::delete(self).await,
+            "deletecollection" => delete::delete_collection(self).await,
+            _ => return Ok(None),
+        };
+        reply.map(Some)
     }
 }

@@ -48,9 +48,10 @@ impl Call<'_> {
         let media = body_media(self.header(http::header::CONTENT_TYPE))?;
         check_type(&self.body, media, expected)?;
         let table = self.api.table;
+        let options = strictness(validation);
         let decoded = match media {
-            Media::Json => rhumb_schema::decode_json(table, expected.schema, &self.body),
-            Media::Yaml => rhumb_schema::decode_yaml(table, expected.schema, &self.body),
+            Media::Json => rhumb_schema::decode_json(table, expected.schema, &self.body, options),
+            Media::Yaml => rhumb_schema::decode_yaml(table, expected.schema, &self.body, options),
         };
         let decoded = decoded.map_err(|error| cannot_be_handled(expected, &error))?;
         self.strictly(decoded, expected, validation)
@@ -63,8 +64,13 @@ impl Call<'_> {
         expected: Expected<'_>,
         validation: FieldValidation,
     ) -> Result<Object, Status> {
-        let decoded = rhumb_schema::decode_value(self.api.table, expected.schema, value)
-            .map_err(|error| cannot_be_handled(expected, &error))?;
+        let decoded = rhumb_schema::decode_value(
+            self.api.table,
+            expected.schema,
+            &value,
+            strictness(validation),
+        )
+        .map_err(|error| cannot_be_handled(expected, &error))?;
         self.strictly(decoded, expected, validation)
     }
 
@@ -94,6 +100,13 @@ impl Call<'_> {
         object.insert("apiVersion".into(), expected.api_version.into());
         object.insert("kind".into(), expected.kind.into());
         Ok(object)
+    }
+}
+
+fn strictness(validation: FieldValidation) -> rhumb_schema::Options {
+    rhumb_schema::Options {
+        strict: validation != FieldValidation::Ignore,
+        whole: true,
     }
 }
 
@@ -131,8 +144,9 @@ fn check_type(body: &[u8], media: Media, expected: Expected<'_>) -> Result<(), S
                 "couldn't get version/kind; json parse error: {error}"
             ))
         })?,
-        Media::Yaml => rhumb_schema::from_yaml::<TypeMeta>(body)
-            .map_err(|error| Status::bad_request(format!("yaml: {error}")))?,
+        Media::Yaml => rhumb_schema::read_yaml(body)
+            .map(|value| serde_json::from_value(value).unwrap_or_default())
+            .map_err(|error| Status::bad_request(error.to_string()))?,
     };
     let api_version = found.api_version.as_deref().filter(|text| !text.is_empty());
     let kind = found.kind.as_deref().filter(|text| !text.is_empty());

@@ -45,11 +45,7 @@ pub(super) async fn create_object(
         match store_new(call, draft, dry_run).await {
             Err(status) if status.is_already_exists() && generated => {
                 if attempts_left == 0 {
-                    let name = status
-                        .details
-                        .as_ref()
-                        .and_then(|details| details.name.as_deref())
-                        .unwrap_or_default();
+                    let name = status.details.as_ref().map_or("", |details| &details.name);
                     return Err(Status::generate_name_conflict(
                         &call.resource.group_resource,
                         name,
@@ -71,7 +67,7 @@ async fn store_new(call: &Call<'_>, mut object: Object, dry_run: bool) -> Result
     let exists = || Status::already_exists(&call.resource.group_resource, key.name());
     if dry_run {
         call.api.fresh(call).await?;
-        return match storage.cache.get(&key) {
+        return match storage.cache.snapshot().get(&key) {
             Ok(None) => Ok(object),
             _ => Err(exists()),
         };
@@ -131,4 +127,18 @@ fn generate_name(prefix: &str) -> String {
         .take(5)
         .map(|&byte| char::from(ALPHABET[usize::from(byte) % ALPHABET.len()]));
     prefix[..end].chars().chain(suffix).collect()
+}
+
+impl Call<'_> {
+    /// An object of the server's own, with all that a client's would get.
+    pub(crate) async fn complete_new(&self, object: &mut Object) -> Result<(), Status> {
+        self.to_stored(object)?;
+        object.set_meta("uid", uuid::Uuid::new_v4().to_string());
+        object.set_time("creationTimestamp", self.now);
+        self.prepare_create(object, false).await
+    }
+
+    pub(crate) fn stored_bytes(&self, object: &mut Object) -> Result<bytes::Bytes, Status> {
+        self.encode(self.storage()?, object)
+    }
 }

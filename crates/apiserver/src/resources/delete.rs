@@ -1,11 +1,13 @@
 //! DELETE of an object or a collection: preconditions, grace, finalizers, and what becomes of dependents.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use rhumb_api::{Object, View};
 use rhumb_meta::status::StatusDetails;
-use rhumb_meta::{ObjectKey, Status};
+use rhumb_meta::{ObjectKey, Status, Timestamp};
 use serde_json::json;
 
 use super::list::select;
@@ -32,11 +34,10 @@ pub(super) async fn delete(call: &Call<'_>) -> Result<Reply, Status> {
         return render::object(call, code, written.object);
     }
     let details = StatusDetails {
-        name: Some(written.object.name().into()),
-        group: Some(call.resource.kind.group.to_string().into())
-            .filter(|_| !call.resource.kind.group.is_empty()),
-        kind: Some(call.resource.kind.plural.to_string().into()),
-        uid: Some(written.object.uid().into()),
+        name: written.object.name().to_owned(),
+        group: call.resource.kind.group.to_string(),
+        kind: call.resource.kind.plural.to_string(),
+        uid: written.object.uid().to_owned(),
         ..StatusDetails::default()
     };
     let status =
@@ -81,8 +82,8 @@ fn delete_options(call: &Call<'_>) -> Result<DeleteOptions, Status> {
     match codec::body_media(call.header(CONTENT_TYPE))? {
         crate::request::Media::Json => DeleteOptions::parse(call.query, &call.body),
         crate::request::Media::Yaml => {
-            let value: serde_json::Value = rhumb_schema::from_yaml(&call.body)
-                .map_err(|error| Status::bad_request(format!("yaml: {error}")))?;
+            let value = rhumb_schema::read_yaml(&call.body)
+                .map_err(|error| Status::bad_request(error.to_string()))?;
             DeleteOptions::parse(call.query, value.to_string().as_bytes())
         }
     }
@@ -210,7 +211,7 @@ impl Remove<'_> {
             object.set_meta("deletionGracePeriodSeconds", seconds);
             return;
         }
-        object.set_time("deletionTimestamp", self.call.now.plus_seconds(seconds));
+        object.set_time("deletionTimestamp", later(self.call.now, seconds));
         object.set_meta("deletionGracePeriodSeconds", seconds);
         if object.generation() > 0 {
             object.set_meta("generation", object.generation() + 1);
@@ -222,8 +223,8 @@ impl Remove<'_> {
         let now = self.call.now;
         let end = object
             .meta_str("deletionTimestamp")
-            .parse::<rhumb_meta::Timestamp>()
-            .map_or(now, |end| end.plus_seconds(requested - left));
+            .parse::<Timestamp>()
+            .map_or(now, |end| later(end, requested - left));
         if end < now {
             object.set_time("deletionTimestamp", now);
             object.set_meta("deletionGracePeriodSeconds", requested.min(1));
@@ -262,5 +263,14 @@ impl Remove<'_> {
             }
             (None, None) => Propagation::Background,
         }
+    }
+}
+
+fn later(time: Timestamp, seconds: i64) -> Timestamp {
+    let by = Duration::from_secs(seconds.unsigned_abs());
+    if seconds < 0 {
+        time.saturating_sub(by)
+    } else {
+        time.saturating_add(by)
     }
 }

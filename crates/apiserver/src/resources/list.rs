@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::{BufMut, Bytes, BytesMut};
 use http::StatusCode;
-use rhumb_cache::{Entry, HistoryError, Snapshot};
+use rhumb_cache::{Cache, Entry, HistoryError, Snapshot};
 use rhumb_meta::{ObjectKey, Revision, Status, fields};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -57,7 +57,14 @@ pub(super) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Pag
     } else {
         next_snapshot(call, storage, options)?
     };
-    Ok(take_page(call, options, &fields, &snapshot, after.as_ref()))
+    Ok(take_page(
+        &storage.cache,
+        call,
+        options,
+        &fields,
+        &snapshot,
+        after.as_ref(),
+    ))
 }
 
 /// The field selector, if the kind knows all the fields in it.
@@ -181,6 +188,7 @@ fn read_token(call: &Call<'_>, text: &str) -> Result<(Token, ObjectKey), Status>
 }
 
 fn take_page(
+    cache: &Cache,
     call: &Call<'_>,
     options: &ListOptions,
     fields: &fields::Selector,
@@ -191,7 +199,7 @@ fn take_page(
     let selective = !options.label_selector.is_everything() || !fields.is_everything();
     let mut matching = snapshot
         .range(call.namespace(), after)
-        .filter(|entry| !selective || snapshot.matches(entry, &options.label_selector, fields));
+        .filter(|entry| !selective || cache.picks(entry, &options.label_selector, fields));
     let entries: Vec<Arc<Entry>> = matching.by_ref().take(limit).cloned().collect();
     let last = (entries.len() == limit).then(|| entries.last()).flatten();
     let more = last.is_some() && matching.next().is_some();

@@ -17,5 +17,5 @@ mod watch;
 mod write;
 
 pub use call::Call;
-pub use registry::{Registry, Resource, Storage, Version};
+pub use registry::{Registry, RegistryError, Resource, Storage, Version, stored_kinds};
 pub(crate) use store_status::store_status;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{ACCEPT, USER_AGENT};
 use rhumb_api::table::Printer;
-use rhumb_api::{Conversion, Object, View};
+use rhumb_api::{Conversion, Object};
 use rhumb_meta::{Status, Timestamp};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -95,7 +95,7 @@ impl Shape {
     /// A row of a table.
     pub(super) fn row(&self, json: &Bytes, now: Timestamp) -> Result<Value, Status> {
         let object: Object = serde_json::from_slice(json).map_err(Status::internal_error)?;
-        let mut row = json!({"cells": (self.printer.cells)(&View::root(&object), now)});
+        let mut row = json!({"cells": (self.printer.cells)(&object, now)});
         match self.row_object {
             RowObject::None => {}
             RowObject::Metadata => {
@@ -170,7 +170,7 @@ fn written(media: Media, pretty: bool, code: StatusCode, json: Bytes) -> Result<
         }
         Media::Yaml => {
             let value: Value = serde_json::from_slice(&json).map_err(Status::internal_error)?;
-            rhumb_schema::to_yaml(&value)
+            rhumb_schema::write_yaml(&value)
                 .map_err(Status::internal_error)?
                 .into()
         }

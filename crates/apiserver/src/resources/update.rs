@@ -43,7 +43,7 @@ async fn create_instead(
     mut object: Object,
     dry_run: bool,
 ) -> Result<Reply, Status> {
-    call.api.authorize_create(call).await?;
+    call.api.authorize_create(call)?;
     object.clear_meta("resourceVersion");
     let object = create_object(call, object, dry_run).await?;
     render::object(call, StatusCode::CREATED, object)

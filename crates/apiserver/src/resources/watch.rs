@@ -47,7 +47,10 @@ pub(super) async fn frames(call: &Call<'_>) -> Result<Frames, Status> {
     let fields = field_selector(call, &options.field_selector)?;
     let start = start(call, &options).await?;
     let scope = match (call.namespace(), call.target.name.as_deref()) {
-        (namespace, Some(name)) => Scope::object(namespace, name),
+        (namespace, Some(name)) => Scope::Object {
+            namespace: namespace.map(Into::into),
+            name: name.into(),
+        },
         (Some(namespace), None) => Scope::Namespace(namespace.into()),
         (None, None) => Scope::All,
     };
@@ -159,7 +162,8 @@ impl Frames {
                 biased;
                 message = watcher.next() => message,
                 _ = bookmark => {
-                    let revision = watcher.progress();
+                    // Before all initial objects are told, no revision is complete.
+                    let Some(revision) = watcher.progress() else { continue };
                     return Some(self.bookmark(revision, false));
                 }
                 () = tokio::time::sleep_until(self.deadline) => {
@@ -226,7 +230,7 @@ impl Frames {
         let json = event.entry().json();
         let object = match self.shape.accept.form {
             Form::Table => self.table(&json),
-            _ => self.shape.object(&json, self.clock.now()),
+            _ => self.shape.object(&json, self.clock.wall()),
         };
         match object {
             Ok(object) => {
@@ -244,7 +248,7 @@ impl Frames {
 
     /// A table of one row. Only the first has the columns.
     fn table(&mut self, json: &Bytes) -> Result<Bytes, Status> {
-        let row = self.shape.row(json, self.clock.now())?;
+        let row = self.shape.row(json, self.clock.wall())?;
         let metadata = json!({"resourceVersion": row["object"]["metadata"]["resourceVersion"]});
         let table = self.shape.table(metadata, &[row], !self.columns_sent);
         self.columns_sent = true;

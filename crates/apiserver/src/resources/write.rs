@@ -64,10 +64,10 @@ impl Call<'_> {
     pub(super) async fn current(&self, key: &ObjectKey) -> Result<Current, Status> {
         let storage = self.storage()?;
         self.api.fresh(self).await?;
-        let entry = storage
-            .cache
+        let snapshot = storage.cache.snapshot();
+        let entry = snapshot
             .get(key)
-            .map_err(|error| Status::internal_error(error))?
+            .map_err(Status::internal_error)?
             .ok_or_else(|| self.not_found())?;
         let object = serde_json::from_slice(entry.json_slice()).map_err(Status::internal_error)?;
         Ok(Current {

@@ -3,14 +3,21 @@
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use rhumb_auth::authn::bearer_token;
-use rhumb_auth::{Authorizer, Credentials, Impersonation, Outcome, User};
+use rhumb_auth::{Credentials, Impersonation, Outcome, User};
 use rhumb_meta::{Status, Timestamp};
 
 use super::Peer;
+use super::route::attributes;
 use crate::Api;
+use crate::request::RequestInfo;
 
 /// The user of a request. One without credentials is anonymous; policy says how far that goes.
-pub(super) fn authenticate(api: &Api, headers: &HeaderMap, peer: &Peer, now: Timestamp) -> Result<User, Status> {
+pub(super) fn authenticate(
+    api: &Api,
+    headers: &HeaderMap,
+    peer: &Peer,
+    now: Timestamp,
+) -> Result<User, Status> {
     let token = headers
         .get(AUTHORIZATION)
         .and_then(|value| value.to_str().ok())
@@ -30,16 +37,19 @@ pub(super) fn authenticate(api: &Api, headers: &HeaderMap, peer: &Peer, now: Tim
 }
 
 /// The user that the request acts as, if it asks to act as another and may.
-pub(super) fn impersonate(api: &Api, user: User, headers: &HeaderMap) -> Result<User, Status> {
+pub(super) fn impersonate(
+    api: &Api,
+    user: User,
+    info: &RequestInfo,
+    headers: &HeaderMap,
+) -> Result<User, Status> {
     let headers = headers
         .iter()
         .filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
-    let Some(impersonation) = Impersonation::from_headers(headers)? else {
-        return Ok(user);
-    };
-    let policy = api.policy.policy();
-    for attributes in impersonation.checks(&user) {
-        policy.authorize(&attributes).require(&attributes)?;
+    match Impersonation::from_headers(headers)? {
+        None => Ok(user),
+        Some(impersonation) => {
+            impersonation.authorize(&attributes(&user, info), &*api.policy.policy())
+        }
     }
-    Ok(impersonation.into_user())
 }

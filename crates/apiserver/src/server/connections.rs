@@ -85,7 +85,9 @@ impl Server {
         }
         drop(self.listener);
         if let Ok(graceful) = Arc::try_unwrap(graceful)
-            && tokio::time::timeout(drain, graceful.shutdown()).await.is_err()
+            && tokio::time::timeout(drain, graceful.shutdown())
+                .await
+                .is_err()
         {
             tracing::warn!("some requests did not end in time");
         }
@@ -123,7 +125,8 @@ struct Connection {
 impl Connection {
     async fn serve(self, stream: TcpStream, address: SocketAddr) {
         let _ = stream.set_nodelay(true);
-        let handshake = tokio::time::timeout(self.handshake_timeout, self.acceptor.accept(stream)).await;
+        let handshake =
+            tokio::time::timeout(self.handshake_timeout, self.acceptor.accept(stream)).await;
         let stream = match handshake {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
@@ -136,7 +139,12 @@ impl Connection {
             .get_ref()
             .1
             .peer_certificates()
-            .map(|chain| chain.iter().map(|certificate| certificate.clone().into_owned()).collect())
+            .map(|chain| {
+                chain
+                    .iter()
+                    .map(|certificate| certificate.clone().into_owned())
+                    .collect()
+            })
             .unwrap_or_default();
         let peer = Arc::new(Peer {
             address: address.ip().to_string(),

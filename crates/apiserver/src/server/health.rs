@@ -26,7 +26,12 @@ pub(super) fn answer(api: &Api, path: &str, query: &Query) -> Option<Reply> {
         });
     }
     let excluded: Vec<&str> = query.all("exclude").collect();
-    Some(report(endpoint, &checks, &excluded, query.get("verbose").is_some()))
+    Some(report(
+        endpoint,
+        &checks,
+        &excluded,
+        query.get("verbose").is_some(),
+    ))
 }
 
 fn checks(api: &Api, endpoint: &str) -> Option<Vec<Check>> {
@@ -37,7 +42,9 @@ fn checks(api: &Api, endpoint: &str) -> Option<Vec<Check>> {
     };
     let shutdown = Check {
         name: "shutdown",
-        problem: api.is_closing().then(|| "process is shutting down".to_owned()),
+        problem: api
+            .is_closing()
+            .then(|| "process is shutting down".to_owned()),
     };
     let ping = Check {
         name: "ping",

@@ -27,7 +27,13 @@ impl Default for InFlight {
 impl InFlight {
     /// Zero means no limit.
     pub fn new(reads_max: usize, writes_max: usize) -> InFlight {
-        let permits = |max: usize| if max == 0 { Semaphore::MAX_PERMITS } else { max };
+        let permits = |max: usize| {
+            if max == 0 {
+                Semaphore::MAX_PERMITS
+            } else {
+                max
+            }
+        };
         InFlight {
             reads: Arc::new(Semaphore::new(permits(reads_max))),
             writes: Arc::new(Semaphore::new(permits(writes_max))),
@@ -64,7 +70,10 @@ mod tests {
             RequestInfo::new(&method, "/api/v1/pods", &Query::parse(query).unwrap())
         };
         let held = inflight.enter(&info(Method::GET, "")).unwrap();
-        assert_eq!(inflight.enter(&info(Method::GET, "")).unwrap_err().code, 429);
+        assert_eq!(
+            inflight.enter(&info(Method::GET, "")).unwrap_err().code,
+            429
+        );
         assert!(inflight.enter(&info(Method::GET, "watch=true")).is_ok());
         assert!(inflight.enter(&info(Method::DELETE, "")).is_ok());
         drop(held);

@@ -57,12 +57,17 @@ impl Service {
     /// Always gives an answer; a bug in a handler is a 500 of that request alone.
     pub async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
         let is_head = request.method() == Method::HEAD;
-        let reply = match AssertUnwindSafe(self.reply(request, peer)).catch_unwind().await {
+        let reply = match AssertUnwindSafe(self.reply(request, peer))
+            .catch_unwind()
+            .await
+        {
             Ok(Ok(reply)) => reply,
             Ok(Err(status)) => Reply::status(&status),
             Err(_) => {
                 tracing::error!("a request ended in a panic");
-                Reply::status(&Status::internal_error("the server failed while it handled the request"))
+                Reply::status(&Status::internal_error(
+                    "the server failed while it handled the request",
+                ))
             }
         };
         let mut response = reply.into_response();
@@ -78,7 +83,7 @@ impl Service {
         let info = RequestInfo::new(&parts.method, parts.uri.path(), &query);
         let now = self.api.clock.wall();
         let user = authenticate(&self.api, &parts.headers, peer, now)?;
-        let user = impersonate(&self.api, user, &parts.headers)?;
+        let user = impersonate(&self.api, user, &info, &parts.headers)?;
         let _permit = self.inflight.enter(&info)?;
         route::authorize(&self.api, &user, &info)?;
         let body = match parts.method {
@@ -101,7 +106,9 @@ impl Service {
 /// An answer to HEAD tells how long the body would be, and has none.
 fn strip_body(response: &mut Response<Body>) {
     if let Some(total) = response.body().bytes_total() {
-        response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(total));
+        response
+            .headers_mut()
+            .insert(CONTENT_LENGTH, HeaderValue::from(total));
     }
     *response.body_mut() = Body::empty();
 }

@@ -49,29 +49,62 @@ pub(super) async fn answer(api: &Arc<Api>, request: Admitted) -> Result<Reply, S
         return discovery::discover(&api.registry, &path, &request.headers, &api.public_address)
             .unwrap_or_else(|| Ok(not_found()));
     }
-    let first = request.info.path.trim_matches('/').split('/').next().unwrap_or_default();
+    let first = request
+        .info
+        .path
+        .trim_matches('/')
+        .split('/')
+        .next()
+        .unwrap_or_default();
     match first {
         "livez" | "readyz" | "healthz" if is_read => {
             Ok(health::answer(api, &request.info.path, &request.query).unwrap_or_else(not_found))
         }
         "version" if is_read => Ok(Reply::json(StatusCode::OK, &version::document())),
-        "openapi" if is_read => Ok(crate::openapi::answer(api, &request.info.path, &request.query, &request.headers)
-            .await
-            .unwrap_or_else(not_found)),
-        "" if is_read => Ok(Reply::json(StatusCode::OK, &serde_json::json!({"paths": paths(api)}))),
+        "openapi" if is_read => {
+            Ok(
+                crate::openapi::answer(api, &request.info.path, &request.query, &request.headers)
+                    .await
+                    .unwrap_or_else(not_found),
+            )
+        }
+        "" if is_read => Ok(Reply::json(
+            StatusCode::OK,
+            &serde_json::json!({"paths": paths(api)}),
+        )),
         _ => Ok(not_found()),
     }
 }
 
 /// What there is, for someone who looks around.
 fn paths(api: &Api) -> Vec<String> {
-    let mut paths: Vec<String> = ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+    let mut paths: Vec<String> = [
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/readyz",
+        "/version",
+    ]
+    .iter()
+    .map(|&path| path.to_owned())
+    .collect();
+    for resource in api
+        .registry
         .iter()
-        .map(|&path| path.to_owned())
-        .collect();
-    for resource in api.registry.iter().filter(|resource| !resource.kind.group.is_empty()) {
+        .filter(|resource| !resource.kind.group.is_empty())
+    {
         paths.push(format!("/apis/{}", resource.kind.group));
-        paths.extend(resource.versions.iter().map(|version| format!("/apis/{}", version.api_version)));
+        paths.extend(
+            resource
+                .versions
+                .iter()
+                .map(|version| format!("/apis/{}", version.api_version)),
+        );
     }
     paths.sort();
     paths.dedup();
@@ -79,7 +112,9 @@ fn paths(api: &Api) -> Vec<String> {
 }
 
 async fn resource(api: &Arc<Api>, request: &Admitted) -> Result<Reply, Status> {
-    let Some(target) = &request.info.target else { return Ok(not_found()) };
+    let Some(target) = &request.info.target else {
+        return Ok(not_found());
+    };
     let Some(resource) = api.registry.find(&target.group, &target.resource) else {
         return Ok(not_found());
     };
@@ -88,12 +123,20 @@ async fn resource(api: &Arc<Api>, request: &Admitted) -> Result<Reply, Status> {
     };
     let subresource = match &target.subresource {
         None => None,
-        Some(name) => match resource.kind.subresources.iter().find(|subresource| subresource.name == name) {
+        Some(name) => match resource
+            .kind
+            .subresources
+            .iter()
+            .find(|subresource| subresource.name == name)
+        {
             Some(subresource) => Some(subresource),
             None => return Ok(not_found()),
         },
     };
-    if !resource.kind.is_namespaced() && target.namespace.is_some() && target.resource != "namespaces" {
+    if !resource.kind.is_namespaced()
+        && target.namespace.is_some()
+        && target.resource != "namespaces"
+    {
         return Ok(not_found());
     }
     let call = Call {
