@@ -19,6 +19,7 @@ mod conform;
 mod decode;
 mod defaults;
 mod json;
+mod merge;
 mod model;
 mod text;
 
@@ -29,6 +30,7 @@ pub use decode::{
     write_yaml,
 };
 pub use defaults::{Defaults, Fill};
+pub use merge::{PatchError, strategic_merge};
 pub use model::{Embedding, Emit, Field, Items, Shape, Table, Topology, Type, TypeId};
 
 /// An object as JSON has it.

@@ -127,3 +127,6 @@ pub fn decode_value(
 fn to_json(value: &Value) -> Result<Vec<u8>, DecodeError> {
     serde_json::to_vec(value).map_err(|error| DecodeError(error.to_string()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,9 +22,34 @@ pub(crate) fn canonical_micro_time(text: &str) -> Result<String, String> {
 }
 
 fn what_is_wrong(text: &str, layout: &str) -> String {
-    let problem = first_problem(text, layout);
-    let text = gotext::quote(text);
-    format!("parsing time {text} as {}{problem}", gotext::quote(layout))
+    let quoted = gotext::quote(text);
+    match first_problem(text, layout) {
+        Problem::Part { rest, part } => {
+            let (layout, rest, part) = (
+                gotext::quote(layout),
+                gotext::quote(rest),
+                gotext::quote(part),
+            );
+            format!("parsing time {quoted} as {layout}: cannot parse {rest} as {part}")
+        }
+        Problem::Range(what) => format!("parsing time {quoted}: {what} out of range"),
+        Problem::Extra(extra) => {
+            format!(
+                "parsing time {quoted}: extra text: {}",
+                gotext::quote(extra)
+            )
+        }
+    }
+}
+
+enum Problem<'t> {
+    /// A part of the layout is not what the rest of the text begins with.
+    Part {
+        rest: &'t str,
+        part: &'static str,
+    },
+    Range(&'static str),
+    Extra(&'t str),
 }
 
 /// The parts of a layout, and how many digits each has.
@@ -42,7 +67,7 @@ const PARTS: [(&str, usize); 11] = [
     ("05", 2),
 ];
 
-fn first_problem(text: &str, layout: &str) -> String {
+fn first_problem<'t>(text: &'t str, layout: &str) -> Problem<'t> {
     let mut rest = text;
     for (part, digits) in PARTS {
         let read = if digits == 0 {
@@ -53,10 +78,10 @@ fn first_problem(text: &str, layout: &str) -> String {
             number(rest, digits)
         };
         let Some((value, left)) = read else {
-            return cannot_parse(rest, part);
+            return Problem::Part { rest, part };
         };
         if let Some(what) = out_of_range(part, value) {
-            return format!(": {what} out of range");
+            return Problem::Range(what);
         }
         rest = left;
     }
@@ -64,23 +89,28 @@ fn first_problem(text: &str, layout: &str) -> String {
         let fraction = rest.strip_prefix('.').and_then(|rest| number(rest, 6));
         match fraction {
             Some((_, left)) => rest = left,
-            None => return cannot_parse(rest, ".000000"),
+            None => {
+                return Problem::Part {
+                    rest,
+                    part: ".000000",
+                };
+            }
         }
     } else if let Some(fraction) = rest.strip_prefix(['.', ','])
         && fraction.starts_with(|c: char| c.is_ascii_digit())
     {
         rest = fraction.trim_start_matches(|c: char| c.is_ascii_digit());
     }
-    match after_zone(rest) {
-        None => cannot_parse(rest, "Z07:00"),
-        Some("") => ": day out of range".to_owned(),
-        Some(extra) => format!(": extra text: {}", gotext::quote(extra)),
+    match zone(rest) {
+        None => Problem::Part {
+            rest,
+            part: "Z07:00",
+        },
+        Some((hours, _, _)) if hours > 24 => Problem::Range("time zone offset hour"),
+        Some((_, minutes, _)) if minutes > 60 => Problem::Range("time zone offset minute"),
+        Some((_, _, "")) => Problem::Range("day"),
+        Some((_, _, extra)) => Problem::Extra(extra),
     }
-}
-
-fn cannot_parse(rest: &str, part: &str) -> String {
-    let (rest, part) = (gotext::quote(rest), gotext::quote(part));
-    format!(": cannot parse {rest} as {part}")
 }
 
 fn out_of_range(part: &str, value: u32) -> Option<&'static str> {
@@ -99,14 +129,15 @@ fn number(text: &str, digits: usize) -> Option<(u32, &str)> {
     Some((number.parse().ok().filter(|_| all_digits)?, rest))
 }
 
-fn after_zone(text: &str) -> Option<&str> {
+/// Hours and minutes of an offset, and what comes after it.
+fn zone(text: &str) -> Option<(u32, u32, &str)> {
     if let Some(rest) = text.strip_prefix('Z') {
-        return Some(rest);
+        return Some((0, 0, rest));
     }
     let rest = text.strip_prefix(['+', '-'])?;
-    let (_, rest) = number(rest, 2)?;
-    let (_, rest) = number(rest.strip_prefix(':')?, 2)?;
-    Some(rest)
+    let (hours, rest) = number(rest, 2)?;
+    let (minutes, rest) = number(rest.strip_prefix(':')?, 2)?;
+    Some((hours, minutes, rest))
 }
 
 #[cfg(test)]
@@ -130,16 +161,21 @@ mod tests {
     fn what_is_wrong_is_said_as_in_go() {
         let check = |text: &str, expect: &str| {
             let error = canonical_time(text).expect_err(text);
-            let prefix = format!("parsing time {text:?} as \"{TIME}\"");
+            let prefix = format!("parsing time {text:?}");
             assert_eq!(error.strip_prefix(&prefix), Some(expect));
         };
-        check("yesterday", ": cannot parse \"yesterday\" as \"2006\"");
-        check("", ": cannot parse \"\" as \"2006\"");
-        check("2024/05", ": cannot parse \"/05\" as \"-\"");
+        let part = |expect: &str| format!(" as \"{TIME}\": cannot parse {expect}");
+        check("yesterday", &part("\"yesterday\" as \"2006\""));
+        check("", &part("\"\" as \"2006\""));
+        check("2024/05", &part("\"/05\" as \"-\""));
+        check("2024-02-03T00:00:00", &part("\"\" as \"Z07:00\""));
         check("2024-13-01T00:00:00Z", ": month out of range");
         check("2024-02-30T00:00:00Z", ": day out of range");
         check("2024-02-03T25:00:00Z", ": hour out of range");
-        check("2024-02-03T00:00:00", ": cannot parse \"\" as \"Z07:00\"");
+        check(
+            "2024-02-03T00:00:00+25:00",
+            ": time zone offset hour out of range",
+        );
         check("2024-02-03T00:00:00Zzz", ": extra text: \"zz\"");
     }
 }

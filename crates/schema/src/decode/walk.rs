@@ -149,17 +149,20 @@ impl<'t, 'i> Walk<'t, 'i> {
         self.reader.open(b'{')?;
         let mut first = true;
         let mut seen = Seen::default();
+        let refilled = !object.is_empty();
         while let Some(name) = self.reader.key(&mut first)? {
             let Some(at) = of.position(&name) else {
                 self.unknown_field(of, &name, &mut object, here)?;
                 continue;
             };
             let field = &of.fields[at];
-            let old = if seen.again(at) {
+            let again = seen.again(at);
+            if again {
                 self.problem("duplicate field", here, &name);
-                object.remove(&*name)
-            } else {
-                None
+            }
+            let old = match again || refilled {
+                true => object.remove(&*name),
+                false => None,
             };
             let spot = Spot {
                 before: here,

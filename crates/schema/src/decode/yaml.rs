@@ -4,8 +4,10 @@ use rhumb_meta::gotext;
 use serde_json::Value;
 use serde_saphyr::{DuplicateKeyPolicy, Error};
 
-use super::{DecodeError, MAX_DEPTH};
+use super::{DecodeError, float};
 
+/// The parser needs more of the stack for a level than the decoder.
+const MAX_DEPTH: usize = 100;
 /// How many nodes aliases may stand for, all together.
 const MAX_ALIASED_NODES: usize = 100_000;
 const MAX_NODES: usize = 1_000_000;
@@ -16,7 +18,8 @@ const MAX_ANCHORS: usize = 10_000;
 pub(super) fn read(bytes: &[u8], strict: bool) -> Result<(Value, Option<String>), DecodeError> {
     let text = std::str::from_utf8(bytes)
         .map_err(|_| DecodeError("yaml: invalid leading UTF-8 octet".to_owned()))?;
-    let value = parse(text, DuplicateKeyPolicy::LastWins).map_err(|error| explain(&error))?;
+    let mut value = parse(text, DuplicateKeyPolicy::LastWins).map_err(|error| explain(&error))?;
+    write_whole_floats_as_integers(&mut value);
     let duplicate = match strict.then(|| parse(text, DuplicateKeyPolicy::Error)) {
         Some(Err(error)) => duplicate_key(&error),
         _ => None,
@@ -40,6 +43,18 @@ fn parse(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Value, Error>
         },
     };
     serde_saphyr::from_str_with_options(text, options)
+}
+
+/// Upstream prints what it has read as JSON, and Go prints 1000.0 as 1000.
+fn write_whole_floats_as_integers(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            *value = number.as_f64().map_or(Value::Null, float);
+        }
+        Value::Array(items) => items.iter_mut().for_each(write_whole_floats_as_integers),
+        Value::Object(object) => object.values_mut().for_each(write_whole_floats_as_integers),
+        _ => {}
+    }
 }
 
 fn explain(error: &Error) -> DecodeError {
