@@ -25,17 +25,32 @@ pub(super) async fn run(api: &Arc<Api>) -> Result<(), String> {
     for name in NAMESPACES {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         if let serde_json::Value::Object(object) = object {
-            batch.add("", "namespaces", None, name, |existing| existing.is_none().then(|| object.clone())).await?;
+            batch
+                .add("", "namespaces", None, name, |existing| {
+                    existing.is_none().then(|| object.clone())
+                })
+                .await?;
         }
     }
     batch.flush().await?;
     for wanted in objects() {
         let namespace = Some(wanted.namespace).filter(|namespace| !namespace.is_empty());
-        let decide = |existing: Option<&Object>| match reconcile(wanted.kind, &wanted.object, existing) {
-            Reconciled::Create(object) | Reconciled::Update(object) | Reconciled::Recreate(object) => Some(object),
-            Reconciled::Unchanged => None,
-        };
-        batch.add(RBAC, wanted.kind.resource(), namespace, &wanted.name, decide).await?;
+        let decide =
+            |existing: Option<&Object>| match reconcile(wanted.kind, &wanted.object, existing) {
+                Reconciled::Create(object)
+                | Reconciled::Update(object)
+                | Reconciled::Recreate(object) => Some(object),
+                Reconciled::Keep => None,
+            };
+        batch
+            .add(
+                RBAC,
+                wanted.kind.resource(),
+                namespace,
+                &wanted.name,
+                decide,
+            )
+            .await?;
     }
     batch.flush().await
 }
@@ -72,15 +87,27 @@ impl<'a> Batch<'a> {
         decide: impl FnOnce(Option<&Object>) -> Option<Object>,
     ) -> Result<(), String> {
         let fail = |error: &dyn std::fmt::Display| format!("{plural} {name}: {error}");
-        let resource = self.api.registry.find(group, plural).ok_or_else(|| fail(&"no such resource"))?;
-        let storage = resource.storage.as_ref().ok_or_else(|| fail(&"is not stored"))?;
-        let version = resource.versions.first().ok_or_else(|| fail(&"has no version"))?;
+        let resource = self
+            .api
+            .registry
+            .find(group, plural)
+            .ok_or_else(|| fail(&"no such resource"))?;
+        let storage = resource
+            .storage
+            .as_ref()
+            .ok_or_else(|| fail(&"is not stored"))?;
+        let version = resource
+            .versions
+            .first()
+            .ok_or_else(|| fail(&"has no version"))?;
         let key = ObjectKey::new(namespace, name).map_err(|error| fail(&error))?;
         let snapshot = storage.cache.snapshot();
         let existing = snapshot.get(&key).map_err(|error| fail(&error))?;
         let existing_object: Option<Object> =
             existing.and_then(|entry| serde_json::from_slice(entry.json_slice()).ok());
-        let Some(mut object) = decide(existing_object.as_ref()) else { return Ok(()) };
+        let Some(mut object) = decide(existing_object.as_ref()) else {
+            return Ok(());
+        };
         let target = Target {
             group: group.to_owned(),
             version: version.served.version.to_string(),
@@ -108,9 +135,13 @@ impl<'a> Batch<'a> {
             if let Some(namespace) = namespace {
                 object.set_meta("namespace", namespace);
             }
-            call.complete_new(&mut object).await.map_err(|status| fail(&status.message))?;
+            call.complete_new(&mut object)
+                .await
+                .map_err(|status| fail(&status.message))?;
         }
-        let bytes = call.stored_bytes(&mut object).map_err(|status| fail(&status.message))?;
+        let bytes = call
+            .stored_bytes(&mut object)
+            .map_err(|status| fail(&status.message))?;
         let expect = existing.map_or(Expect::Absent, |entry| Expect::At(entry.revision()));
         let transaction = std::mem::take(&mut self.transaction);
         self.transaction = transaction.put(storage.prefix.object(&key), bytes, expect);

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use rhumb_api::{Gates, Kind};
+use rhumb_auth::Authenticator;
 use rhumb_auth::authn::TokenFile;
 use rhumb_auth::token::{Issuer, SigningKey, Verifier};
-use rhumb_auth::{Authenticator, PolicyIndex};
 use rhumb_cache::Hub;
 use rhumb_meta::{Clock, StoragePrefix};
 use rhumb_schema::{Defaults, Table, TableError};
@@ -57,7 +57,8 @@ impl Api {
         let hub = start_hub(&options, &kinds).await?;
         let registry = Registry::new(kinds, table, |prefix| hub.cache(prefix))?;
         let policy = policy::follow(&registry);
-        let (authenticator, issuer) = service_accounts(&options, &registry);
+        let (authenticator, issuer) =
+            service_accounts(options.issuer, options.service_account_key, &registry);
         let api = Arc::new(Api {
             store: options.store,
             hub,
@@ -98,17 +99,18 @@ async fn start_hub(options: &Options, kinds: &[Kind]) -> Result<Hub, StartError>
 }
 
 /// Who checks tokens of service accounts, and who makes them.
-fn service_accounts(options: &Options, registry: &Registry) -> (Authenticator, Issuer) {
-    let audiences = vec![options.issuer.clone()];
+fn service_accounts(
+    issuer: String,
+    key: SigningKey,
+    registry: &Registry,
+) -> (Authenticator, Issuer) {
+    let audiences = vec![issuer.clone()];
     let verifier = Verifier::new(
-        options.issuer.clone(),
+        issuer.clone(),
         audiences.clone(),
-        vec![options.service_account_key.public().clone()],
+        vec![key.public().clone()],
         Arc::new(accounts::Accounts::new(registry)),
     );
-    let issuer = Issuer::new(options.issuer.clone(), audiences, options.service_account_key.clone());
-    (
-        Authenticator::new().with_service_accounts(Arc::new(verifier)),
-        issuer,
-    )
+    let authenticator = Authenticator::new().with_service_accounts(Arc::new(verifier));
+    (authenticator, Issuer::new(issuer, audiences, key))
 }

@@ -1,16 +1,23 @@
 //! Roles and bindings, as they are now, in the form in which authorization asks for them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use rhumb_auth::PolicyIndex;
 use rhumb_auth::rbac::Kind;
 use rhumb_cache::{Cache, Entry, EventKind, Message, Start, WatchEnd, WatchRequest, Watcher};
+use rhumb_meta::ObjectKey;
 use serde_json::{Map, Value};
 
 use crate::resources::Registry;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
-const RESOURCES: [&str; 4] = ["roles", "rolebindings", "clusterroles", "clusterrolebindings"];
+const RESOURCES: [&str; 4] = [
+    "roles",
+    "rolebindings",
+    "clusterroles",
+    "clusterrolebindings",
+];
 
 /// The policy there is, kept up to date by one task for each kind.
 pub(super) fn follow(registry: &Registry) -> Arc<PolicyIndex> {
@@ -21,58 +28,74 @@ pub(super) fn follow(registry: &Registry) -> Arc<PolicyIndex> {
             .and_then(|resource| resource.storage.as_ref())
             .map(|storage| storage.cache.clone());
         if let (Some(cache), Some(kind)) = (cache, Kind::from_resource(resource)) {
-            let watcher = load(&index, kind, &cache);
-            tokio::spawn(keep(index.clone(), kind, cache, watcher));
+            let mut follower = Follower {
+                index: index.clone(),
+                kind,
+                cache,
+                known: HashSet::new(),
+            };
+            let watcher = follower.load();
+            tokio::spawn(follower.run(watcher));
         }
     }
     index
 }
 
-/// Takes in everything there is, and a watch on what comes after.
-fn load(index: &PolicyIndex, kind: Kind, cache: &Cache) -> Option<Watcher> {
-    let snapshot = cache.snapshot();
-    let objects: Vec<(Arc<Entry>, Option<Map<String, Value>>)> = snapshot
-        .range(None, None)
-        .map(|entry| (entry.clone(), parse(entry)))
-        .collect();
-    let taken = index.apply_all(objects.iter().map(|(entry, object)| {
-        let key = entry.key();
-        (kind, key.namespace().unwrap_or_default(), key.name(), object.as_ref())
-    }));
-    report(taken);
-    cache
-        .watch(WatchRequest::everything(Start::After(snapshot.revision())))
-        .ok()
+struct Follower {
+    index: Arc<PolicyIndex>,
+    kind: Kind,
+    cache: Cache,
+    /// What the index has of this kind: after a gap, what is gone must not go on granting anything.
+    known: HashSet<ObjectKey>,
 }
 
-async fn keep(index: Arc<PolicyIndex>, kind: Kind, cache: Cache, mut watcher: Option<Watcher>) {
-    while let Some(current) = &mut watcher {
-        match current.next().await {
-            Ok(Message::Event(event)) => {
-                let entry = event.entry();
-                let object = (event.kind() != EventKind::Deleted).then(|| parse(entry)).flatten();
-                let key = entry.key();
-                report(index.apply(kind, key.namespace().unwrap_or_default(), key.name(), object.as_ref()));
+impl Follower {
+    /// Takes in everything there is, and a watch on what comes after.
+    fn load(&mut self) -> Option<Watcher> {
+        let snapshot = self.cache.snapshot();
+        let mut gone = std::mem::take(&mut self.known);
+        for entry in snapshot.range(None, None) {
+            gone.remove(entry.key());
+        }
+        for key in gone {
+            self.apply(&key, None);
+        }
+        let objects: Vec<(ObjectKey, Option<Map<String, Value>>)> = snapshot
+            .range(None, None)
+            .map(|entry| (entry.key().clone(), parse(entry)))
+            .collect();
+        report(self.index.apply_all(objects.iter().map(|(key, object)| {
+            let namespace = key.namespace().unwrap_or_default();
+            (self.kind, namespace, key.name(), object.as_ref())
+        })));
+        self.known.extend(objects.into_iter().map(|(key, _)| key));
+        self.cache
+            .watch(WatchRequest::everything(Start::After(snapshot.revision())))
+            .ok()
+    }
+
+    async fn run(mut self, mut watcher: Option<Watcher>) {
+        while let Some(current) = &mut watcher {
+            match current.next().await {
+                Ok(Message::Event(event)) if event.kind() == EventKind::Deleted => {
+                    self.known.remove(event.entry().key());
+                    self.apply(event.entry().key(), None);
+                }
+                Ok(Message::Event(event)) => {
+                    let entry = event.entry();
+                    self.known.insert(entry.key().clone());
+                    self.apply(entry.key(), parse(entry).as_ref());
+                }
+                Ok(Message::InitialEnd(_)) => {}
+                Err(WatchEnd::Expired) => watcher = self.load(),
+                Err(WatchEnd::Closing | WatchEnd::Removed) => return,
             }
-            Ok(Message::InitialEnd(_)) => {}
-            Err(WatchEnd::Expired) => {
-                forget_deleted(&index, kind, &cache);
-                watcher = load(&index, kind, &cache);
-            }
-            Err(WatchEnd::Closing | WatchEnd::Removed) => return,
         }
     }
-}
 
-/// After a gap, what was known and is gone must not go on granting anything.
-fn forget_deleted(index: &PolicyIndex, kind: Kind, cache: &Cache) {
-    let snapshot = cache.snapshot();
-    for (namespace, name) in index.policy().names(kind) {
-        let key = rhumb_meta::ObjectKey::new(Some(namespace.as_str()).filter(|text| !text.is_empty()), &name);
-        let there = key.is_ok_and(|key| matches!(snapshot.get(&key), Ok(Some(_))));
-        if !there {
-            report(index.apply(kind, &namespace, &name, None));
-        }
+    fn apply(&self, key: &ObjectKey, object: Option<&Map<String, Value>>) {
+        let namespace = key.namespace().unwrap_or_default();
+        report(self.index.apply(self.kind, namespace, key.name(), object));
     }
 }
 
