@@ -237,10 +237,11 @@ impl Inner {
         }
         // While the core is locked nothing is published: the snapshot is where the changes begin.
         let snapshot = this.snapshot();
+        let end = snapshot.sequence();
         let (told, next, listed) = match request.start {
             Start::After(revision) => (revision, core.history.sequence_after(revision)?, None),
-            Start::Latest => (snapshot.revision(), snapshot.sequence(), None),
-            Start::List => (snapshot.revision(), snapshot.sequence(), Some(snapshot)),
+            Start::Latest => (snapshot.revision(), end, None),
+            Start::List => (snapshot.revision(), end, Some(snapshot)),
         };
         let filter = Filter {
             scope: request.scope,
@@ -248,7 +249,9 @@ impl Inner {
             fields: request.fields,
             after: told,
         };
-        let mailbox = Arc::new(Mailbox::new(filter, next));
+        // While the list is told, changes wait in the history, which has them anyway.
+        let is_live = next == end && listed.is_none();
+        let mailbox = Arc::new(Mailbox::new(filter, next, is_live));
         let seat = core.places.sit(Arc::clone(&mailbox));
         drop(core);
         Ok(Watcher::new(Arc::clone(this), seat, mailbox, listed, told))
