@@ -205,7 +205,9 @@ impl Inner {
     pub(crate) fn trim(&self) {
         let mut core = self.core();
         let latest = self.latest().clone();
-        core.history.trim(&latest, self.options.clock.monotonic());
+        let given_up = core.history.trim(&latest, self.options.clock.monotonic());
+        drop(core);
+        drop(given_up);
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -331,8 +333,10 @@ impl Core {
             changes.push(Arc::new(change));
         }
         self.history.push(&changes, now);
-        self.history.trim(&latest, now);
+        let given_up = self.history.trim(&latest, now);
+        // Readers need not wait for what follows.
         drop(latest);
+        drop(given_up);
         self.deliver(cache, &changes);
     }
 

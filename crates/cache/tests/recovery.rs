@@ -183,3 +183,27 @@ async fn dropping_the_hub_ends_its_watchers() {
         "what is cached can still be read"
     );
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_consistent_reads_share_a_question_and_none_is_stale() {
+    let (memory, store, hub) = begin().await;
+    let before = memory.questions();
+    let readers: Vec<_> = (0..50)
+        .map(|reader| {
+            let (store, hub) = (Arc::clone(&store), hub.clone());
+            tokio::spawn(async move {
+                for _ in 0..20 {
+                    let written = put(&*store, &format!("pods/ns/{reader}"), ";;x").await;
+                    let current = support::current(&hub).await;
+                    assert!(current >= written, "{current} after {written}");
+                    assert!(pods(&hub).snapshot().revision() >= written);
+                }
+            })
+        })
+        .collect();
+    for reader in readers {
+        reader.await.expect("a reader");
+    }
+    let asked = memory.questions() - before;
+    assert!(asked < 500, "{asked} questions for 1000 reads");
+}
