@@ -88,7 +88,7 @@ pub enum NameRule {
 pub enum Generation {
     /// The kind has none.
     None,
-    /// It grows with every change of these top-level fields.
+    /// It grows with every change of these fields, which are named by their paths: `spec`, `metadata.labels`.
     Of(&'static [&'static str]),
     /// Set to 1 at creation, and never again.
     Constant,

@@ -21,8 +21,10 @@ pub mod gates;
 pub mod kind;
 pub mod kinds;
 pub mod metadata;
+pub mod pods;
 pub mod resource_names;
 pub mod rules;
+pub mod selectors;
 pub mod table;
 #[cfg(test)]
 mod testing;
