@@ -15,6 +15,7 @@
 
 pub mod addresses;
 pub mod checks;
+pub mod conditions;
 pub mod defaults;
 pub mod fields;
 pub mod gates;
