@@ -44,6 +44,7 @@ impl Stage {
 const WITH_EFFECT: &[Feature] = &[
     Feature::AdmissionWebhookExclusionRules,
     Feature::CacherLabelIndex,
+    Feature::CoordinatedLeaderElection,
     Feature::NamespaceDefaultLabelName,
     Feature::NetworkPolicyVersioning,
     Feature::PodAffinityNamespaceSelector,

@@ -22,7 +22,55 @@ pub(super) const TYPES: &[(&str, Fill)] = &[
     ("io.k8s.api.core.v1.EndpointPort", |port| {
         fields::fill(port, "protocol", "TCP");
     }),
+    ("io.k8s.api.discovery.v1.EndpointPort", |port| {
+        fill_pointer(port, "name", "");
+        fill_pointer(port, "protocol", "TCP");
+    }),
+    (
+        "io.k8s.api.networking.v1.NetworkPolicy",
+        fill_network_policy,
+    ),
+    ("io.k8s.api.networking.v1.NetworkPolicyPort", |port| {
+        fill_pointer(port, "protocol", "TCP");
+    }),
+    ("io.k8s.api.scheduling.v1.PriorityClass", |class| {
+        fill_pointer(class, "preemptionPolicy", "PreemptLowerPriority");
+    }),
+    ("io.k8s.api.rbac.v1.ClusterRoleBinding", fill_role_ref),
+    ("io.k8s.api.rbac.v1.RoleBinding", fill_role_ref),
+    ("io.k8s.api.rbac.v1.Subject", |subject| {
+        if matches!(fields::str(subject, "kind"), "User" | "Group") {
+            fields::fill(subject, "apiGroup", RBAC);
+        }
+    }),
 ];
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+fn fill_role_ref(binding: &mut Object) {
+    fields::fill(binding, "roleRef.apiGroup", RBAC);
+}
+
+/// Sets a field that is absent; an empty text is a value of its own.
+fn fill_pointer(object: &mut Object, name: &str, value: &str) {
+    if fields::get(object, name).is_none() {
+        fields::set(object, name, value);
+    }
+}
+
+/// A policy that does not say what it is about is about ingress, and about egress if it has rules for it.
+fn fill_network_policy(policy: &mut Object) {
+    if !fields::items(policy, "spec.policyTypes").is_empty() {
+        return;
+    }
+    let has_egress = !fields::items(policy, "spec.egress").is_empty();
+    let types = if has_egress {
+        json!(["Ingress", "Egress"])
+    } else {
+        json!(["Ingress"])
+    };
+    fields::set(policy, "spec.policyTypes", types);
+}
 
 /// Puts the name of a namespace into its labels, over whatever a client has put there.
 pub fn label_namespace(namespace: &mut Object) {

@@ -373,3 +373,10 @@ impl Call<'_> {
         }
     }
 }
+
+/// The value at a path like `metadata.annotations`.
+fn at<'a>(object: &'a Object, path: &str) -> Option<&'a serde_json::Value> {
+    let mut names = path.split('.');
+    let first = object.get(names.next()?)?;
+    names.try_fold(first, |value, name| value.get(name))
+}
