@@ -44,6 +44,8 @@ impl Stage {
 const WITH_EFFECT: &[Feature] = &[
     Feature::AdmissionWebhookExclusionRules,
     Feature::CacherLabelIndex,
+    Feature::HPAScaleToZero,
+    Feature::MaxUnavailableStatefulSet,
     Feature::NamespaceDefaultLabelName,
     Feature::NetworkPolicyVersioning,
     Feature::PodAffinityNamespaceSelector,

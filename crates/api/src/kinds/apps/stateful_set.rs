@@ -5,6 +5,7 @@ use rhumb_meta::{gotext, validation};
 use serde_json::{Value, json};
 
 use super::template;
+use crate::gates::Feature;
 use crate::workloads::checks;
 use crate::{Generation, Kind, NameRule, Object, Request, Rules, Scope, View, edit};
 
@@ -48,15 +49,12 @@ struct Tolerance {
 }
 
 impl Rules for StatefulSet {
-    fn prepare_create(&self, object: &mut Object, _: &Request<'_>) {
-        drop_max_unavailable(object);
+    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
+        prepare_max_unavailable(object, None, request);
     }
 
-    fn prepare_update(&self, object: &mut Object, old: &Object, _: &Request<'_>) {
-        let path = ["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"];
-        if edit::get(old, &path).is_none() {
-            drop_max_unavailable(object);
-        }
+    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
+        prepare_max_unavailable(object, Some(old), request);
     }
 
     fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
@@ -114,10 +112,22 @@ impl Rules for StatefulSet {
     }
 }
 
-/// The feature is off unless it is asked for.
-fn drop_max_unavailable(object: &mut Object) {
-    let path = ["spec", "updateStrategy", "rollingUpdate"];
-    if let Some(rolling) = edit::find(object, &path) {
+/// One pod at a time where the feature is on and nothing else is said; dropped where it is off, unless the old
+/// object has it.
+fn prepare_max_unavailable(object: &mut Object, old: Option<&Object>, request: &Request<'_>) {
+    let strategy = ["spec", "updateStrategy"];
+    let is_rolling = edit::find(object, &strategy)
+        .is_some_and(|strategy| edit::text(strategy, "type") == "RollingUpdate");
+    let path = ["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"];
+    let is_in_use = old.is_some_and(|old| edit::get(old, &path).is_some());
+    let Some(rolling) = edit::find(object, &path[..3]) else {
+        return;
+    };
+    if request.gates.enabled(Feature::MaxUnavailableStatefulSet) {
+        if is_rolling {
+            edit::default(rolling, "maxUnavailable", 1);
+        }
+    } else if !is_in_use {
         rolling.remove("maxUnavailable");
     }
 }
