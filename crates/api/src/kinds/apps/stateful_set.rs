@@ -58,7 +58,7 @@ impl Rules for StatefulSet {
     }
 
     fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
-        validate_spec(&object.field("spec"), Tolerance::default(), errors);
+        validate_spec(&object.field("spec"), None, Tolerance::default(), errors);
     }
 
     fn validate_update(
@@ -75,9 +75,9 @@ impl Rules for StatefulSet {
         };
         // A template that was stored under weaker rules may stay as it is.
         let mut old_errors = ErrorList::new();
-        validate_spec(&old, tolerance, &mut old_errors);
+        validate_spec(&old, Some(&old), tolerance, &mut old_errors);
         tolerance.template = !old_errors.is_empty();
-        validate_spec(&spec, tolerance, errors);
+        validate_spec(&spec, Some(&old), tolerance, errors);
         if !is_same_otherwise(&spec, &old) {
             spec.forbidden(
                 errors,
@@ -142,7 +142,12 @@ fn is_same_otherwise(spec: &View<'_>, old: &View<'_>) -> bool {
         .all(|name| checks::same(&spec.field(&name), &old.field(&name)))
 }
 
-fn validate_spec(spec: &View<'_>, tolerance: Tolerance, errors: &mut ErrorList) {
+fn validate_spec(
+    spec: &View<'_>,
+    old: Option<&View<'_>>,
+    tolerance: Tolerance,
+    errors: &mut ErrorList,
+) {
     let management = spec.field("podManagementPolicy");
     match management.str() {
         "" => management.required(errors, ""),
@@ -157,10 +162,15 @@ fn validate_spec(spec: &View<'_>, tolerance: Tolerance, errors: &mut ErrorList) 
     if !tolerance.service_name && !service.is_empty() {
         checks::invalid_for_each(&service, validation::dns1123_label(service.str()), errors);
     }
-    validate_selector_and_template(spec, tolerance, errors);
+    validate_selector_and_template(spec, old, tolerance, errors);
 }
 
-fn validate_selector_and_template(spec: &View<'_>, tolerance: Tolerance, errors: &mut ErrorList) {
+fn validate_selector_and_template(
+    spec: &View<'_>,
+    old: Option<&View<'_>>,
+    tolerance: Tolerance,
+    errors: &mut ErrorList,
+) {
     let field = spec.field("selector");
     let template = spec.field("template");
     template::validate_selector(&field, "statefulset", errors);
@@ -170,10 +180,9 @@ fn validate_selector_and_template(spec: &View<'_>, tolerance: Tolerance, errors:
             template::validate_labels(&selector, &template, errors);
             if !tolerance.template {
                 let effective = effective_template(spec, &template);
-                crate::workloads::template::validate(
-                    &View::at(Some(&effective), *template.path()),
-                    errors,
-                );
+                let effective = View::at(Some(&effective), *template.path());
+                let old = old.map(|old| old.field("template"));
+                crate::workloads::template::validate(&effective, old.as_ref(), errors);
             }
         }
     }

@@ -104,12 +104,12 @@ fn status_from_v2(status: &mut Object) -> Vec<(&'static str, String)> {
     if let Some(Value::Array(current)) = status.remove("currentMetrics")
         && !current.is_empty()
     {
-        let shares = current.iter().filter(|metric| is_cpu(metric));
-        let utilization = shares.filter_map(|metric| {
+        let shares = current.iter().rev().filter(|metric| is_cpu(metric));
+        let mut utilization = shares.filter_map(|metric| {
             let metric = metric.as_object()?;
             fields::get(metric, "resource.current.averageUtilization")
         });
-        if let Some(utilization) = utilization.last() {
+        if let Some(utilization) = utilization.next() {
             let name = "currentCPUUtilizationPercentage";
             status.insert(name.to_owned(), utilization.clone());
         }
