@@ -23,6 +23,7 @@ pub mod kind;
 pub mod kinds;
 pub mod metadata;
 pub mod pods;
+pub mod printers;
 pub mod resource_names;
 pub mod rules;
 pub mod selectors;
@@ -34,8 +35,8 @@ mod workloads;
 
 pub use gates::Gates;
 pub use kind::{
-    Generation, Kind, NameRule, Scope, Selectable, Served, Subresource, SubresourceKind, Updates,
-    Verb,
+    Conversion, Generation, Kind, NameRule, Scope, Selectable, Served, Subresource,
+    SubresourceKind, Verb, Writes,
 };
 pub use kinds::service_allocation;
 pub use rules::{Request, Rules};
