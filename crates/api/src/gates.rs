@@ -45,6 +45,8 @@ const WITH_EFFECT: &[Feature] = &[
     Feature::AdmissionWebhookExclusionRules,
     Feature::CacherLabelIndex,
     Feature::CoordinatedLeaderElection,
+    Feature::HPAScaleToZero,
+    Feature::MaxUnavailableStatefulSet,
     Feature::NamespaceDefaultLabelName,
     Feature::NetworkPolicyVersioning,
     Feature::PodAffinityNamespaceSelector,

@@ -3,9 +3,15 @@
 use rhumb_meta::field::ErrorList;
 use rhumb_meta::validation;
 
-use crate::View;
+use crate::{View, pods};
 
-pub(crate) fn validate(_template: &View<'_>, _errors: &mut ErrorList) {}
+/// `old` is the template that was there before, whose sins a changed one may keep.
+pub(crate) fn validate(template: &View<'_>, old: Option<&View<'_>>, errors: &mut ErrorList) {
+    match old {
+        None => pods::validate_template(template, errors),
+        Some(old) => pods::validate_template_update(template, old, errors),
+    }
+}
 
 /// Pods that are called after a name that is no DNS label may surprise.
 pub(crate) fn warn_of_name(object: &View<'_>, warnings: &mut Vec<String>) {

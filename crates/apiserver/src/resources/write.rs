@@ -343,7 +343,7 @@ impl Call<'_> {
             }
             if fields
                 .iter()
-                .any(|&field| conformed.get(field) != old.get(field))
+                .any(|&path| at(&conformed, path) != at(old, path))
             {
                 new.set_meta("generation", old.generation() + 1);
             }

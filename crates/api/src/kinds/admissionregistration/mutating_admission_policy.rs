@@ -17,6 +17,7 @@ pub(super) fn kind() -> Kind {
     )
     .category("api-extensions")
     .generation(Generation::Of(&["spec"]))
+    .updates_need_version()
     .rules(MutatingAdmissionPolicy)
 }
 

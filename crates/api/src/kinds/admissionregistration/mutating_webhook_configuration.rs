@@ -14,5 +14,6 @@ pub(super) fn kind() -> Kind {
     )
     .category("api-extensions")
     .generation(Generation::Of(&["webhooks"]))
+    .updates_need_version()
     .rules(Webhooks)
 }

@@ -1,7 +1,6 @@
 //! DaemonSet.
 
 use rhumb_meta::field::ErrorList;
-use rhumb_meta::labels::ValidationOptions;
 use serde_json::{Value, json};
 
 use super::template;
@@ -44,7 +43,7 @@ impl Rules for DaemonSet {
     }
 
     fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
-        validate_spec(&object.field("spec"), ValidationOptions::default(), errors);
+        validate_spec(&object.field("spec"), None, errors);
     }
 
     fn validate_update(
@@ -55,10 +54,8 @@ impl Rules for DaemonSet {
         errors: &mut ErrorList,
     ) {
         let (spec, old) = (object.field("spec"), old.field("spec"));
-        let old_selector = old.field("selector");
-        checks::immutable(&spec.field("selector"), &old_selector, errors);
-        let options = checks::selector_options(Some(&old_selector));
-        validate_spec(&spec, options, errors);
+        checks::immutable(&spec.field("selector"), &old.field("selector"), errors);
+        validate_spec(&spec, Some(&old), errors);
     }
 
     fn validate_status_update(
@@ -101,8 +98,10 @@ fn set_template_generation(object: &mut Object, generation: i64) {
     });
 }
 
-fn validate_spec(spec: &View<'_>, options: ValidationOptions, errors: &mut ErrorList) {
+fn validate_spec(spec: &View<'_>, old: Option<&View<'_>>, errors: &mut ErrorList) {
     let field = spec.field("selector");
+    let old_selector = old.map(|old| old.field("selector"));
+    let options = checks::selector_options(old_selector.as_ref());
     checks::validate_selector(&field, options, errors);
     let template = spec.field("template");
     if let Some(selector) = checks::selector(&field) {
@@ -111,7 +110,8 @@ fn validate_spec(spec: &View<'_>, options: ValidationOptions, errors: &mut Error
     if template::selects_everything(&field) {
         field.invalid(errors, "empty selector is invalid for daemonset");
     }
-    crate::workloads::template::validate(&template, errors);
+    let old = old.map(|old| old.field("template"));
+    crate::workloads::template::validate(&template, old.as_ref(), errors);
     template::validate_runs_forever(&template, "DaemonSet", errors);
     checks::nonnegative(&spec.field("minReadySeconds"), errors);
     validate_strategy(&spec.field("updateStrategy"), errors);

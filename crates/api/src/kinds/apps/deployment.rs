@@ -28,7 +28,7 @@ struct Deployment;
 
 impl Rules for Deployment {
     fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
-        validate_spec(&object.field("spec"), errors);
+        validate_spec(&object.field("spec"), None, errors);
     }
 
     fn validate_update(
@@ -39,7 +39,7 @@ impl Rules for Deployment {
         errors: &mut ErrorList,
     ) {
         let (spec, old) = (object.field("spec"), old.field("spec"));
-        validate_spec(&spec, errors);
+        validate_spec(&spec, Some(&old), errors);
         checks::immutable(&spec.field("selector"), &old.field("selector"), errors);
     }
 
@@ -61,9 +61,9 @@ impl Rules for Deployment {
     }
 }
 
-fn validate_spec(spec: &View<'_>, errors: &mut ErrorList) {
+fn validate_spec(spec: &View<'_>, old: Option<&View<'_>>, errors: &mut ErrorList) {
     checks::nonnegative(&spec.field("replicas"), errors);
-    template::validate_for_replica_set(spec, errors);
+    template::validate_for_replica_set(spec, old, errors);
     validate_strategy(&spec.field("strategy"), errors);
     let names = [
         "minReadySeconds",

@@ -35,7 +35,7 @@ struct ReplicaSet;
 
 impl Rules for ReplicaSet {
     fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
-        validate_spec(&object.field("spec"), errors);
+        validate_spec(&object.field("spec"), None, errors);
     }
 
     fn validate_update(
@@ -46,7 +46,7 @@ impl Rules for ReplicaSet {
         errors: &mut ErrorList,
     ) {
         let (spec, old) = (object.field("spec"), old.field("spec"));
-        validate_spec(&spec, errors);
+        validate_spec(&spec, Some(&old), errors);
         checks::immutable(&spec.field("selector"), &old.field("selector"), errors);
     }
 
@@ -67,9 +67,9 @@ impl Rules for ReplicaSet {
     }
 }
 
-fn validate_spec(spec: &View<'_>, errors: &mut ErrorList) {
+fn validate_spec(spec: &View<'_>, old: Option<&View<'_>>, errors: &mut ErrorList) {
     checks::all_nonnegative(spec, &["replicas", "minReadySeconds"], errors);
-    template::validate_for_replica_set(spec, errors);
+    template::validate_for_replica_set(spec, old, errors);
 }
 
 fn validate_status(status: &View<'_>, errors: &mut ErrorList) {

@@ -5,6 +5,7 @@ use rhumb_meta::{gotext, validation};
 use serde_json::{Value, json};
 
 use super::template;
+use crate::gates::Feature;
 use crate::workloads::checks;
 use crate::{Generation, Kind, NameRule, Object, Request, Rules, Scope, View, edit};
 
@@ -48,19 +49,16 @@ struct Tolerance {
 }
 
 impl Rules for StatefulSet {
-    fn prepare_create(&self, object: &mut Object, _: &Request<'_>) {
-        drop_max_unavailable(object);
+    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
+        prepare_max_unavailable(object, None, request);
     }
 
-    fn prepare_update(&self, object: &mut Object, old: &Object, _: &Request<'_>) {
-        let path = ["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"];
-        if edit::get(old, &path).is_none() {
-            drop_max_unavailable(object);
-        }
+    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
+        prepare_max_unavailable(object, Some(old), request);
     }
 
     fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
-        validate_spec(&object.field("spec"), Tolerance::default(), errors);
+        validate_spec(&object.field("spec"), None, Tolerance::default(), errors);
     }
 
     fn validate_update(
@@ -77,9 +75,9 @@ impl Rules for StatefulSet {
         };
         // A template that was stored under weaker rules may stay as it is.
         let mut old_errors = ErrorList::new();
-        validate_spec(&old, tolerance, &mut old_errors);
+        validate_spec(&old, Some(&old), tolerance, &mut old_errors);
         tolerance.template = !old_errors.is_empty();
-        validate_spec(&spec, tolerance, errors);
+        validate_spec(&spec, Some(&old), tolerance, errors);
         if !is_same_otherwise(&spec, &old) {
             spec.forbidden(
                 errors,
@@ -114,10 +112,22 @@ impl Rules for StatefulSet {
     }
 }
 
-/// The feature is off unless it is asked for.
-fn drop_max_unavailable(object: &mut Object) {
-    let path = ["spec", "updateStrategy", "rollingUpdate"];
-    if let Some(rolling) = edit::find(object, &path) {
+/// One pod at a time where the feature is on and nothing else is said; dropped where it is off, unless the old
+/// object has it.
+fn prepare_max_unavailable(object: &mut Object, old: Option<&Object>, request: &Request<'_>) {
+    let strategy = ["spec", "updateStrategy"];
+    let is_rolling = edit::find(object, &strategy)
+        .is_some_and(|strategy| edit::text(strategy, "type") == "RollingUpdate");
+    let path = ["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"];
+    let is_in_use = old.is_some_and(|old| edit::get(old, &path).is_some());
+    let Some(rolling) = edit::find(object, &path[..3]) else {
+        return;
+    };
+    if request.gates.enabled(Feature::MaxUnavailableStatefulSet) {
+        if is_rolling {
+            edit::default(rolling, "maxUnavailable", 1);
+        }
+    } else if !is_in_use {
         rolling.remove("maxUnavailable");
     }
 }
@@ -132,7 +142,12 @@ fn is_same_otherwise(spec: &View<'_>, old: &View<'_>) -> bool {
         .all(|name| checks::same(&spec.field(&name), &old.field(&name)))
 }
 
-fn validate_spec(spec: &View<'_>, tolerance: Tolerance, errors: &mut ErrorList) {
+fn validate_spec(
+    spec: &View<'_>,
+    old: Option<&View<'_>>,
+    tolerance: Tolerance,
+    errors: &mut ErrorList,
+) {
     let management = spec.field("podManagementPolicy");
     match management.str() {
         "" => management.required(errors, ""),
@@ -147,10 +162,15 @@ fn validate_spec(spec: &View<'_>, tolerance: Tolerance, errors: &mut ErrorList) 
     if !tolerance.service_name && !service.is_empty() {
         checks::invalid_for_each(&service, validation::dns1123_label(service.str()), errors);
     }
-    validate_selector_and_template(spec, tolerance, errors);
+    validate_selector_and_template(spec, old, tolerance, errors);
 }
 
-fn validate_selector_and_template(spec: &View<'_>, tolerance: Tolerance, errors: &mut ErrorList) {
+fn validate_selector_and_template(
+    spec: &View<'_>,
+    old: Option<&View<'_>>,
+    tolerance: Tolerance,
+    errors: &mut ErrorList,
+) {
     let field = spec.field("selector");
     let template = spec.field("template");
     template::validate_selector(&field, "statefulset", errors);
@@ -160,10 +180,9 @@ fn validate_selector_and_template(spec: &View<'_>, tolerance: Tolerance, errors:
             template::validate_labels(&selector, &template, errors);
             if !tolerance.template {
                 let effective = effective_template(spec, &template);
-                crate::workloads::template::validate(
-                    &View::at(Some(&effective), *template.path()),
-                    errors,
-                );
+                let effective = View::at(Some(&effective), *template.path());
+                let old = old.map(|old| old.field("template"));
+                crate::workloads::template::validate(&effective, old.as_ref(), errors);
             }
         }
     }

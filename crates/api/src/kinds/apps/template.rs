@@ -53,7 +53,11 @@ pub(super) fn validate_runs_forever(template: &View<'_>, owner: &str, errors: &m
 }
 
 /// The selector and the template of a replica set, and of a deployment, which makes replica sets.
-pub(super) fn validate_for_replica_set(spec: &View<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_for_replica_set(
+    spec: &View<'_>,
+    old: Option<&View<'_>>,
+    errors: &mut ErrorList,
+) {
     let field = spec.field("selector");
     validate_selector(&field, "deployment", errors);
     let Some(selector) = checks::selector(&field) else {
@@ -62,7 +66,8 @@ pub(super) fn validate_for_replica_set(spec: &View<'_>, errors: &mut ErrorList) 
     };
     let template = spec.field("template");
     validate_labels(&selector, &template, errors);
-    crate::workloads::template::validate(&template, errors);
+    let old = old.map(|old| old.field("template"));
+    crate::workloads::template::validate(&template, old.as_ref(), errors);
     validate_runs_forever(&template, "ReplicaSet", errors);
 }
 

@@ -84,7 +84,8 @@ fn validate_spec(spec: &View<'_>, old: Option<&View<'_>>, errors: &mut ErrorList
     } else {
         checks::one_of(&concurrency, &["Allow", "Forbid", "Replace"], errors);
     }
-    validate_job_template(&spec.field("jobTemplate"), errors);
+    let old_jobs = old.map(|old| old.field("jobTemplate"));
+    validate_job_template(&spec.field("jobTemplate"), old_jobs.as_ref(), errors);
     let limits = ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"];
     checks::all_nonnegative(spec, &limits, errors);
 }
@@ -111,9 +112,10 @@ fn validate_schedule(spec: &View<'_>, old: Option<&View<'_>>, errors: &mut Error
     }
 }
 
-fn validate_job_template(jobs: &View<'_>, errors: &mut ErrorList) {
+fn validate_job_template(jobs: &View<'_>, old: Option<&View<'_>>, errors: &mut ErrorList) {
     let spec = jobs.field("spec");
-    job_spec::validate(&spec, errors);
+    let old = old.map(|old| old.field("spec"));
+    job_spec::validate(&spec, old.as_ref(), errors);
     let selector = spec.field("selector");
     if selector.exists() {
         selector.invalid(errors, "`selector` will be auto-generated");

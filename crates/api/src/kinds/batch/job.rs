@@ -51,7 +51,7 @@ impl Rules for Job {
     fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
         validate_generated_selector(object, true, errors);
         let spec = object.field("spec");
-        job_spec::validate(&spec, errors);
+        job_spec::validate(&spec, None, errors);
         validate_selector(&spec, ValidationOptions::default(), errors);
         validate_host_names(object, errors);
     }
@@ -67,7 +67,7 @@ impl Rules for Job {
         validate_generated_selector(object, has_prefixed_labels(&old_spec), errors);
         // Upstream checks the spec twice, and says twice what is wrong with it.
         let mut spec_errors = ErrorList::new();
-        job_spec::validate(&spec, &mut spec_errors);
+        job_spec::validate(&spec, Some(&old_spec), &mut spec_errors);
         let options = checks::selector_options(Some(&old_spec.field("selector")));
         validate_selector(&spec, options, &mut spec_errors);
         errors.extend(spec_errors.clone());

@@ -20,7 +20,7 @@ pub(super) fn is_indexed(spec: &View<'_>) -> bool {
 }
 
 /// Everything but the selector, which a cron job has none of.
-pub(super) fn validate(spec: &View<'_>, errors: &mut ErrorList) {
+pub(super) fn validate(spec: &View<'_>, old: Option<&View<'_>>, errors: &mut ErrorList) {
     let counters = [
         "parallelism",
         "completions",
@@ -41,7 +41,8 @@ pub(super) fn validate(spec: &View<'_>, errors: &mut ErrorList) {
     policies::validate_success(spec, errors);
     validate_replacement(spec, errors);
     let pods = spec.field("template");
-    template::validate(&pods, errors);
+    let old = old.map(|old| old.field("template"));
+    template::validate(&pods, old.as_ref(), errors);
     validate_restart_policy(spec, &pods, errors);
 }
 
