@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	"rhumb.test/gotypes/kinds"
 )
 
 // A type with fields. Name is as OpenAPI has it, Go as error texts of encoding/json have it.
@@ -66,7 +68,7 @@ type walker struct {
 
 func main() {
 	w := &walker{seen: map[reflect.Type]bool{}}
-	for _, kind := range kinds {
+	for _, kind := range kinds.All {
 		w.walk(reflect.TypeOf(kind))
 	}
 	encoder := json.NewEncoder(os.Stdout)

@@ -87,7 +87,7 @@ fn print_field(
     print_lists_and_maps(out, field, property)?;
     print_patch_strategy(out, field)?;
     if field.go != field.shape.go() {
-        write!(out, " go={}", field.go)?;
+        write!(out, " go={}", field.go.replace(' ', ""))?;
     }
     if let Some(default) = definitions.default(&of.name, &field.name) {
         write!(out, " default={default}")?;

@@ -71,7 +71,6 @@ fn says_more(default: &Value) -> bool {
 }
 
 fn read_json(path: &Path) -> Result<Value> {
-    let text =
-        std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     serde_json::from_slice(&text).with_context(|| format!("{} is not JSON", path.display()))
 }

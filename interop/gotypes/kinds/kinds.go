@@ -1,4 +1,5 @@
-package main
+// Package kinds lists the types that rhumb serves, reads and answers with.
+package kinds
 
 import (
 	admissionv1 "k8s.io/api/admission/v1"
@@ -27,8 +28,8 @@ import (
 	aggregatorv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// Everything a client can send, get or be asked, but for lists.
-var kinds = []any{
+// All is everything a client can send, get or be asked, but for lists.
+var All = []any{
 	admissionv1.AdmissionReview{},
 	admissionregistrationv1.MutatingAdmissionPolicy{},
 	admissionregistrationv1.MutatingAdmissionPolicyBinding{},
