@@ -55,8 +55,9 @@ pub(super) enum Part {
     /// Everything but status.
     Main,
     Status,
-    /// A subresource that checks what it changes by itself.
-    Own,
+    Approval,
+    EphemeralContainers,
+    Resize,
 }
 
 impl Call<'_> {
