@@ -10,6 +10,11 @@
     )
 )]
 
+#[cfg_attr(
+    not(test),
+    expect(dead_code, unused_imports, reason = "what `up` opens before it serves")
+)]
+mod pki;
 mod store;
 
 use std::process::ExitCode;
