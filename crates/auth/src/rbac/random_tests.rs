@@ -22,6 +22,12 @@ impl Random {
         from[self.below(from.len())]
     }
 
+    fn one_or_two(&mut self, from: &[&str]) -> Vec<String> {
+        let mut picked = self.some(from, 1);
+        picked.push(self.pick(from).to_owned());
+        picked
+    }
+
     fn some(&mut self, from: &[&str], at_most: usize) -> Vec<String> {
         (0..self.below(at_most + 1))
             .map(|_| self.pick(from).to_owned())
@@ -48,8 +54,8 @@ fn random_role(random: &mut Random) -> Value {
     let rules: Vec<Value> = (0..random.below(3))
         .map(|_| {
             json!({
-                "verbs": random.some(VERBS, 2), "apiGroups": random.some(GROUPS, 2),
-                "resources": random.some(RESOURCES, 2), "resourceNames": random.some(NAMES, 1),
+                "verbs": random.one_or_two(VERBS), "apiGroups": random.one_or_two(GROUPS),
+                "resources": random.one_or_two(RESOURCES), "resourceNames": random.some(NAMES, 1),
                 "nonResourceURLs": random.some(URLS, 1),
             })
         })
