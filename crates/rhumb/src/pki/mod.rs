@@ -17,7 +17,7 @@ mod names;
 mod pair;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use rcgen::{Issuer, KeyPair};
@@ -119,7 +119,7 @@ fn read_signing_key(text: &str) -> Result<SigningKey> {
 }
 
 /// Which file it is about, and what to do about it.
-fn advice(path: &PathBuf, what: &str) -> String {
+fn advice(path: &Path, what: &str) -> String {
     format!(
         "{}: bring back a good file, or remove it to have a new one made, which ends all {what}",
         path.display()

@@ -1,5 +1,6 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -16,6 +17,15 @@ fn names() -> ServerNames {
 
 fn after(days: u32) -> Timestamp {
     NOW.saturating_add(DAY * days)
+}
+
+#[test]
+fn the_name_of_the_machine_is_a_word() {
+    let name = host_name().expect("Linux has one");
+    assert!(
+        !name.is_empty() && !name.contains(char::is_whitespace),
+        "{name:?}"
+    );
 }
 
 struct Place(TempDir);
@@ -288,6 +298,17 @@ fn openssl_accepts_the_chains() {
         public.trim(),
         place.text("sa.pub").replace("\r\n", "\n").trim()
     );
+}
+
+#[test]
+fn what_tls_gets_is_what_the_files_hold() {
+    let place = Place::new();
+    let pki = place.open(NOW);
+    let file = |name: &str| CertificateDer::from_pem_file(place.path(name)).unwrap();
+    assert_eq!(pki.ca, file("ca.crt"));
+    assert_eq!(pki.serving.certificate, file("apiserver.crt"));
+    let key = PrivateKeyDer::from_pem_file(place.path("apiserver.key")).unwrap();
+    assert_eq!(pki.serving.key(), key);
 }
 
 #[test]
