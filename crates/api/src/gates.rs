@@ -45,6 +45,7 @@ const WITH_EFFECT: &[Feature] = &[
     Feature::AdmissionWebhookExclusionRules,
     Feature::CacherLabelIndex,
     Feature::CoordinatedLeaderElection,
+    Feature::CrossNamespaceVolumeDataSource,
     Feature::NamespaceDefaultLabelName,
     Feature::NetworkPolicyVersioning,
     Feature::PodAffinityNamespaceSelector,
