@@ -47,6 +47,7 @@ const WITH_EFFECT: &[Feature] = &[
     Feature::CoordinatedLeaderElection,
     Feature::HPAScaleToZero,
     Feature::MaxUnavailableStatefulSet,
+    Feature::CrossNamespaceVolumeDataSource,
     Feature::NamespaceDefaultLabelName,
     Feature::NetworkPolicyVersioning,
     Feature::PodAffinityNamespaceSelector,

@@ -132,3 +132,25 @@ fn absent_is_not_empty_where_it_matters() {
     let empty = json!({"preemptionPolicy": ""});
     check("scheduling.v1.PriorityClass", empty.clone(), empty);
 }
+
+#[test]
+fn storage_is_filled() {
+    check(
+        "PersistentVolume",
+        json!({}),
+        json!({"status": {"phase": "Pending"},
+            "spec": {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"}}),
+    );
+    check(
+        "storage.v1.StorageClass",
+        json!({"reclaimPolicy": "Retain"}),
+        json!({"reclaimPolicy": "Retain", "volumeBindingMode": "Immediate"}),
+    );
+    check(
+        "storage.v1.CSIDriver",
+        json!({"spec": {"attachRequired": false}}),
+        json!({"spec": {"attachRequired": false, "podInfoOnMount": false, "storageCapacity": false,
+            "fsGroupPolicy": "ReadWriteOnceWithFSType", "volumeLifecycleModes": ["Persistent"],
+            "requiresRepublish": false, "seLinuxMount": false}}),
+    );
+}

@@ -17,6 +17,7 @@ mod resource_quota;
 mod secret;
 mod service;
 mod service_account;
+mod volume_rules;
 
 use crate::Kind;
 

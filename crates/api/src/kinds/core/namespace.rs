@@ -235,15 +235,11 @@ mod tests {
     #[test]
     fn the_phase_follows_the_deletion() {
         let patch = json!({"status": {"phase": "Terminating"}});
-        let want = concat!(
-            "status.Phase: Invalid value: \"Terminating\": may only be 'Active' if `deletionTimestamp` is empty"
-        );
+        let want = "status.Phase: Invalid value: \"Terminating\": may only be 'Active' if `deletionTimestamp` is empty";
         testing::check_status(&namespace(), json!({}), patch, &[want]);
         let deleted = json!({"metadata": {"deletionTimestamp": "2024-01-01T00:00:00Z"}});
         let patch = json!({"status": {"phase": "Active"}});
-        let want = concat!(
-            "status.Phase: Invalid value: \"Active\": may only be 'Terminating' if `deletionTimestamp` is not empty"
-        );
+        let want = "status.Phase: Invalid value: \"Active\": may only be 'Terminating' if `deletionTimestamp` is not empty";
         testing::check_status(&namespace(), deleted, patch, &[want]);
     }
 }

@@ -264,8 +264,10 @@ fn validate_domain(address: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
+type Format = fn(&str) -> validation::Problems;
+
 fn validate_hints(hints: &View<'_>, errors: &mut ErrorList) {
-    let rules: [(&str, fn(&str) -> validation::Problems); 2] = [
+    let rules: [(&str, Format); 2] = [
         ("forZones", validation::label_value),
         ("forNodes", validation::dns1123_subdomain),
     ];

@@ -11,4 +11,5 @@ pub(super) fn kind() -> Kind {
         "csidrivers",
         "io.k8s.api.storage.v1.CSIDriver",
     )
+    .updates_need_version()
 }

@@ -11,4 +11,5 @@ pub(super) fn kind() -> Kind {
         "csinodes",
         "io.k8s.api.storage.v1.CSINode",
     )
+    .updates_need_version()
 }

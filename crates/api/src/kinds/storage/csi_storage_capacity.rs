@@ -11,4 +11,5 @@ pub(super) fn kind() -> Kind {
         "csistoragecapacities",
         "io.k8s.api.storage.v1.CSIStorageCapacity",
     )
+    .updates_need_version()
 }

@@ -11,5 +11,6 @@ pub(super) fn kind() -> Kind {
         "volumeattachments",
         "io.k8s.api.storage.v1.VolumeAttachment",
     )
+    .updates_need_version()
     .status()
 }
