@@ -53,6 +53,7 @@ const WITH_EFFECT: &[Feature] = &[
     Feature::PodAffinityNamespaceSelector,
     Feature::RelaxedServiceNameValidation,
     Feature::StrictIPCIDRValidation,
+    Feature::VolumeLimitScaling,
 ];
 
 const WORDS: usize = SPECS.len().div_ceil(64);

@@ -2,6 +2,7 @@
 
 pub(crate) mod checks;
 pub(crate) mod conditions;
+pub(crate) mod pem;
 pub(crate) mod template;
 #[cfg(test)]
 pub(crate) mod testing;

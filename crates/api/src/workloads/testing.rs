@@ -104,3 +104,31 @@ pub(crate) fn with(object: &Value, path: &str, value: Value) -> Value {
     *at = value;
     copy
 }
+
+/// The object as an approval leaves it.
+pub(crate) fn approved(kind: &Kind, object: &Value, old: &Value) -> Object {
+    let mut object = object.as_object().expect("an object").clone();
+    let old = old.as_object().expect("an object");
+    with_request(|request| {
+        kind.rules
+            .prepare_subresource("approval", &mut object, old, request);
+    });
+    object
+}
+
+#[track_caller]
+pub(crate) fn check_approval(kind: &Kind, object: &Value, old: &Value, expect: &[&str]) {
+    let object = approved(kind, object, old);
+    let old = old.as_object().expect("an object");
+    let mut errors = ErrorList::new();
+    with_request(|request| {
+        kind.rules.validate_subresource(
+            "approval",
+            &View::root(&object),
+            &View::root(old),
+            request,
+            &mut errors,
+        );
+    });
+    assert_eq!(texts(&errors), expect);
+}

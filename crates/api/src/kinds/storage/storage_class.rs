@@ -1,14 +1,13 @@
 //! StorageClass.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
 use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::validation;
 
-use crate::{Kind, Request, Rules, Scope, View, checks};
-
-const PARAMETERS_MAX: usize = 512;
-const PARAMETERS_MAX_BYTES: usize = 256 * 1024;
+use super::names;
+use crate::workloads::checks;
+use crate::{Kind, Request, Rules, Scope, View};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -20,24 +19,16 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.storage.v1.StorageClass",
     )
     .short(&["sc"])
-    .rules(StorageClassRules)
+    .rules(StorageClass)
 }
 
 #[derive(Debug)]
-struct StorageClassRules;
+struct StorageClass;
 
-impl Rules for StorageClassRules {
+impl Rules for StorageClass {
     fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
-        let provisioner = object.field("provisioner");
-        if provisioner.is_empty() {
-            provisioner.required(errors, "");
-        } else {
-            let name = provisioner.str().to_lowercase();
-            for problem in validation::qualified_name(&name) {
-                errors.push(Error::invalid(provisioner.path(), name.as_str(), problem));
-            }
-        }
-        validate_parameters(&object.field("parameters"), errors);
+        names::validate_provisioner(&object.field("provisioner"), errors);
+        names::validate_parameters(&object.field("parameters"), errors);
         let reclaim = object.field("reclaimPolicy");
         if !reclaim.is_empty() {
             checks::one_of(&reclaim, &["Delete", "Retain"], errors);
@@ -49,7 +40,7 @@ impl Rules for StorageClassRules {
             binding.required(errors, "");
         }
         for term in object.field("allowedTopologies").items() {
-            validate_topology(&term, errors);
+            validate_topology(&term.field("matchLabelExpressions"), errors);
         }
     }
 
@@ -57,10 +48,9 @@ impl Rules for StorageClassRules {
         &self,
         object: &View<'_>,
         old: &View<'_>,
-        request: &Request<'_>,
+        _: &Request<'_>,
         errors: &mut ErrorList,
     ) {
-        self.validate_create(object, request, errors);
         for name in [
             "parameters",
             "provisioner",
@@ -72,74 +62,23 @@ impl Rules for StorageClassRules {
     }
 }
 
-fn validate_parameters(parameters: &View<'_>, errors: &mut ErrorList) {
-    if parameters.len() > PARAMETERS_MAX {
-        errors.push(Error::too_long(parameters.path(), PARAMETERS_MAX));
-        return;
-    }
-    let mut bytes = 0;
-    for (key, value) in parameters.entries() {
-        if key.is_empty() {
-            errors.push(Error::invalid(
-                parameters.path(),
-                key,
-                "field can not be empty.",
-            ));
-        }
-        bytes += key.len() + value.len();
-    }
-    if bytes > PARAMETERS_MAX_BYTES {
-        errors.push(Error::too_long(parameters.path(), PARAMETERS_MAX_BYTES));
-    }
-}
-
-fn validate_topology(term: &View<'_>, errors: &mut ErrorList) {
-    let mut keys = BTreeSet::new();
-    for expression in term.field("matchLabelExpressions").items() {
-        let (key, values) = (expression.field("key"), expression.field("values"));
+fn validate_topology(expressions: &View<'_>, errors: &mut ErrorList) {
+    let mut keys = HashSet::new();
+    for expression in expressions.items() {
+        let values = expression.field("values");
         if values.is_empty() {
             values.required(errors, "");
         }
-        let mut seen = BTreeSet::new();
+        let mut seen = HashSet::new();
         for value in values.items() {
             if !seen.insert(value.str().to_owned()) {
-                value.duplicate(errors);
+                errors.push(Error::duplicate(value.path(), value.str()));
             }
         }
-        checks::problems(&key, validation::qualified_name(key.str()), errors);
+        let key = expression.field("key");
+        checks::invalid_for_each(&key, validation::qualified_name(key.str()), errors);
         if !keys.insert(key.str().to_owned()) {
-            key.duplicate(errors);
+            errors.push(Error::duplicate(key.path(), key.str()));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use crate::testing::{check_create, check_update, kind};
-
-    #[test]
-    fn classes_have_a_provisioner_and_known_policies() {
-        let class = kind("storage.k8s.io", "StorageClass");
-        let good = json!({"provisioner": "Example.com/x", "volumeBindingMode": "Immediate"});
-        check_create(&class, good.clone(), &[]);
-        check_create(
-            &class,
-            json!({"reclaimPolicy": "Recycle", "volumeBindingMode": "Odd", "parameters": {"": "x"},
-                "allowedTopologies": [{"matchLabelExpressions": [{"key": "a", "values": []}]}]}),
-            &[
-                "provisioner: Required value",
-                "parameters: Invalid value: \"\": field can not be empty.",
-                "reclaimPolicy: Unsupported value: \"Recycle\": supported values: \"Delete\", \"Retain\"",
-                concat!(
-                    "volumeBindingMode: Unsupported value: \"Odd\": supported values: \"Immediate\", ",
-                    "\"WaitForFirstConsumer\""
-                ),
-                "allowedTopologies[0].matchLabelExpressions[0].values: Required value",
-            ],
-        );
-        let want = "provisioner: Invalid value: \"other\": field is immutable";
-        check_update(&class, good, json!({"provisioner": "other"}), &[want]);
     }
 }
