@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 use rhumb_api::{Request, Subresource};
 use rhumb_auth::User;
 use rhumb_meta::{ObjectKey, Status, Timestamp};
+use serde_json::json;
 
 use super::write::Part;
 use super::{

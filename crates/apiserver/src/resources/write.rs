@@ -55,9 +55,8 @@ pub(super) enum Part {
     /// Everything but status.
     Main,
     Status,
-    Approval,
-    EphemeralContainers,
-    Resize,
+    /// A subresource that takes the whole object and changes a part of it; the kind's rules know which.
+    Own(&'static str),
 }
 
 impl Call<'_> {
@@ -272,7 +271,9 @@ impl Call<'_> {
         match part {
             Part::Main => kind.rules.prepare_update(&mut new, old, &request),
             Part::Status => kind.rules.prepare_status_update(&mut new, old, &request),
-            Part::Own => {}
+            Part::Own(name) => kind
+                .rules
+                .prepare_subresource(name, &mut new, old, &request),
         }
         if part != Part::Status {
             self.count_generation(old, &mut new);
@@ -288,7 +289,10 @@ impl Call<'_> {
                 kind.rules
                     .validate_status_update(&view, &old_view, &request, &mut errors)
             }
-            Part::Own => {}
+            Part::Own(name) => {
+                kind.rules
+                    .validate_subresource(name, &view, &old_view, &request, &mut errors)
+            }
         }
         self.invalid_unless_empty(&new, &errors)?;
         if part == Part::Main {

@@ -23,12 +23,11 @@ pub(super) fn review(call: &Call<'_>, review: &mut Value) -> Result<(), Status> 
         .authenticator
         .authenticate_token(token, &audiences, call.now)
     {
-        Ok(Some(verified)) => json!({
+        Ok(verified) => json!({
             "authenticated": true,
             "user": verified.user,
             "audiences": verified.audiences,
         }),
-        Ok(None) => json!({"user": {}}),
         Err(reason) => json!({"user": {}, "error": reason.to_string()}),
     };
     Ok(())

@@ -114,7 +114,7 @@ fn selects(budget: &[u8], pod: &Object) -> bool {
     else {
         return false;
     };
-    let Ok(selector) = selector.to_selector() else {
+    let Ok(selector) = LabelSelector::to_selector(Some(&selector)) else {
         return false;
     };
     let labels: Vec<(String, String)> = pod

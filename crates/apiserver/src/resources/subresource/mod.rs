@@ -2,7 +2,6 @@
 
 mod binding;
 mod eviction;
-mod finalize;
 mod node;
 mod scale;
 mod token;
@@ -20,10 +19,10 @@ pub(super) use binding::bind_collection;
 pub(super) async fn answer(call: &Call<'_>, kind: SubresourceKind) -> Result<Reply, Status> {
     match kind {
         SubresourceKind::Status => part(call, Part::Status).await,
-        SubresourceKind::Approval => part(call, Part::Approval).await,
-        SubresourceKind::EphemeralContainers => part(call, Part::EphemeralContainers).await,
-        SubresourceKind::Resize => part(call, Part::Resize).await,
-        SubresourceKind::Finalize => finalize::finalize(call).await,
+        SubresourceKind::Approval => part(call, Part::Own("approval")).await,
+        SubresourceKind::EphemeralContainers => part(call, Part::Own("ephemeralcontainers")).await,
+        SubresourceKind::Resize => part(call, Part::Own("resize")).await,
+        SubresourceKind::Finalize => part(call, Part::Own("finalize")).await,
         SubresourceKind::Scale {
             replicas,
             status_replicas,

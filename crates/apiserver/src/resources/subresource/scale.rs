@@ -137,7 +137,7 @@ fn selector_text(selector: &Value) -> String {
     }
     serde_json::from_value::<LabelSelector>(selector.clone())
         .ok()
-        .and_then(|selector| selector.to_selector().ok())
+        .and_then(|selector| LabelSelector::to_selector(Some(&selector)).ok())
         .map(|selector| selector.to_string())
         .unwrap_or_default()
 }

@@ -144,7 +144,7 @@ fn node_of(call: &Call<'_>, pod: &rhumb_api::Object) -> Option<ObjectRef> {
 
 fn look_up(
     call: &Call<'_>,
-    plural: &str,
+    plural: &'static str,
     namespace: Option<&str>,
     name: &str,
 ) -> Result<rhumb_api::Object, Status> {
