@@ -51,6 +51,7 @@ pub(super) fn kind() -> Kind {
         "pods",
         "io.k8s.api.core.v1.Pod",
     )
+    .returns_deleted()
     .short(&["po"])
     .category("all")
     .generation(Generation::Of(&["spec"]))

@@ -14,6 +14,7 @@ pub(super) fn kind() -> Kind {
         "podtemplates",
         "io.k8s.api.core.v1.PodTemplate",
     )
+    .returns_deleted()
     .generation(Generation::Of(&["template"]))
     .rules(PodTemplateRules)
 }

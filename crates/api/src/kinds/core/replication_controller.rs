@@ -25,6 +25,7 @@ pub(super) fn kind() -> Kind {
         "replicationcontrollers",
         "io.k8s.api.core.v1.ReplicationController",
     )
+    .orphans_dependents()
     .short(&["rc"])
     .category("all")
     .storage("controllers")
