@@ -253,6 +253,23 @@ fn what_is_removed_or_replaced_grants_nothing_more() {
 }
 
 #[test]
+fn null_stands_for_what_is_absent() {
+    let index = index(json!([
+        ["ClusterRole", "r", {"metadata": null, "aggregationRule": null, "rules": [
+            {"apiGroups": [""], "resources": ["pods"], "resourceNames": null, "verbs": ["get"]},
+        ]}],
+        ["ClusterRole", "none", {"rules": null}],
+        ["ClusterRoleBinding", "b", binding("ClusterRole", "r", json!([
+            {"kind": "User", "apiGroup": null, "name": "ann", "namespace": null},
+        ]))],
+        ["ClusterRoleBinding", "c", binding("ClusterRole", "none", json!(null))],
+    ]));
+    let ann = User::new("ann", &[]);
+    let pods = Attributes::resource(&ann, "get", "", "pods");
+    assert!(index.policy().authorize(&pods).is_allowed());
+}
+
+#[test]
 fn rules_are_told_once_each_for_a_review() {
     let policy = sample().policy();
     let ann = User::new("ann", &["ops"]);

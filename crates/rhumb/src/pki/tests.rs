@@ -2,8 +2,15 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use rhumb_auth::token::{
+    AccountSource, Issuer, ObjectKind, ObjectRef, ObjectState, Request, Verifier, VerifyError,
+    VerifyingKey,
+};
 use tempfile::TempDir;
 
 use super::*;
@@ -311,21 +318,87 @@ fn what_tls_gets_is_what_the_files_hold() {
     assert_eq!(pki.serving.key(), key);
 }
 
+#[derive(Debug)]
+struct NoAccounts;
+
+impl AccountSource for NoAccounts {
+    fn look_up(&self, _: ObjectKind, _: &str, _: &str) -> Option<ObjectState> {
+        None
+    }
+}
+
 #[test]
 fn keys_of_other_clusters_sign_tokens() {
     let place = Place::new();
-    place.open(NOW);
-    let path = place.path("sa.key");
-    for arguments in [["genrsa", "-traditional"], ["genrsa", "2048"]] {
-        fs::write(&path, openssl(&arguments)).unwrap();
+    let file = |name: &str| place.path(name).to_str().unwrap().to_owned();
+    let own = place.open(NOW).service_account_key;
+    assert_eq!(own.public().algorithm(), "ES256");
+    for arguments in [
+        ["pkey", "-in", &file("sa.key")].as_slice(),
+        &["genrsa", "-traditional"],
+        &["genrsa", "3072"],
+    ] {
+        fs::write(place.path("sa.key"), openssl(arguments)).unwrap();
         let key = place.open(NOW).service_account_key;
-        assert_eq!(key.public().algorithm(), "RS256");
+
+        // The identity is the digest of the public key, as openssl writes it.
+        let (public, digest) = (file("public.der"), file("digest"));
+        openssl(&[
+            "pkey",
+            "-in",
+            &file("sa.key"),
+            "-pubout",
+            "-outform",
+            "DER",
+            "-out",
+            &public,
+        ]);
+        openssl(&["dgst", "-sha256", "-binary", "-out", &digest, &public]);
+        let id = URL_SAFE_NO_PAD.encode(fs::read(&digest).unwrap());
+        assert_eq!(key.public().id(), id, "{arguments:?}");
+        let read = VerifyingKey::from_spki(&fs::read(&public).unwrap()).unwrap();
+        assert_eq!(&read, key.public());
+
+        let audiences = vec!["api".to_owned()];
+        let issuer = Issuer::new("https://x", audiences.clone(), key);
+        let request = Request {
+            namespace: "default",
+            account: ObjectRef::new("bot", "u1"),
+            audiences: Vec::new(),
+            expiration_seconds: 3600,
+            bound: None,
+        };
+        let token = issuer.issue(request, NOW).unwrap().token;
+        let verifier = Verifier::new("https://x", audiences, vec![read], Arc::new(NoAccounts));
+        let published = &verifier.key_set()["keys"][0];
+        assert_eq!(published["kid"], id.as_str());
+        if published["kty"] == "RSA" {
+            assert_eq!(published["e"], "AQAB", "65537, as openssl makes them");
+            let modulus = URL_SAFE_NO_PAD
+                .decode(published["n"].as_str().unwrap())
+                .unwrap();
+            let shown = openssl(&["rsa", "-in", &file("sa.key"), "-noout", "-modulus"]);
+            let hex: String = modulus.iter().map(|byte| format!("{byte:02X}")).collect();
+            assert_eq!(shown.trim(), format!("Modulus={hex}"));
+        }
+        // The signature is good, so that the account is what is missing.
+        let missing = VerifyError::NoAccount("bot".to_owned());
+        assert_eq!(
+            verifier.verify(&token, &[], NOW),
+            Err(missing),
+            "{arguments:?}"
+        );
+        let (signed, _) = token.rsplit_once('.').unwrap();
+        let forged = format!("{signed}.{}", URL_SAFE_NO_PAD.encode([7; 64]));
+        assert_eq!(
+            verifier.verify(&forged, &[], NOW),
+            Err(VerifyError::Signature)
+        );
     }
 }
 
 #[test]
 fn the_kubeconfig_holds_all_that_kubectl_needs() {
-    use base64::Engine as _;
     let place = Place::new();
     let pki = place.open(NOW);
     let path = place.0.path().join("admin.kubeconfig");
@@ -343,9 +416,7 @@ fn the_kubeconfig_holds_all_that_kubectl_needs() {
         let line = text
             .lines()
             .find_map(|line| line.trim().strip_prefix(&format!("{field}: ")));
-        let data = base64::engine::general_purpose::STANDARD
-            .decode(line.unwrap())
-            .unwrap();
+        let data = STANDARD.decode(line.unwrap()).unwrap();
         assert_eq!(
             String::from_utf8(data).unwrap(),
             place.text(file),
