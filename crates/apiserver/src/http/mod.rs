@@ -6,4 +6,4 @@ mod reply;
 
 pub use body::{Body, Chunks};
 pub use read::{BODY_BYTES_MAX, read_body};
-pub use reply::Reply;
+pub use reply::{Reply, protobuf_status};
