@@ -1,5 +1,6 @@
 //! What surrounds an object: it says of which type the object is.
 
+use super::special::text;
 use super::wire::{Backward, Raw, Reader};
 use crate::DecodeError;
 
@@ -54,10 +55,9 @@ impl<'b> Envelope<'b> {
     fn read_type(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
         let mut reader = Reader::new(bytes);
         while let Some((number, raw)) = reader.field("TypeMeta")? {
-            let text = |field| content(raw, field).map(String::from_utf8_lossy);
             match number {
-                API_VERSION => self.api_version = text("APIVersion")?.into_owned(),
-                KIND => self.kind = text("Kind")?.into_owned(),
+                API_VERSION => self.api_version = text(content(raw, "APIVersion")?),
+                KIND => self.kind = text(content(raw, "Kind")?),
                 _ => {}
             }
         }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::envelope::wrong_wire_type;
 use super::message::{Content, Message};
-use super::special;
+use super::special::{self, text};
 use super::wire::{Raw, Reader};
 use crate::decode::{float, zero};
 use crate::{DecodeError, Field, MAX_DEPTH, Object, Shape, Table, Type, TypeId};
@@ -143,6 +143,7 @@ impl Walk<'_> {
         let mut key = String::new();
         let mut value = match shape {
             Shape::Bytes => Value::String(String::new()),
+            Shape::List(_) => Value::Array(Vec::new()),
             shape => zero(shape),
         };
         let mut reader = Reader::new(bytes);
@@ -179,11 +180,7 @@ impl Walk<'_> {
                 self.item(field, shape, raw, &mut list)?;
             }
         }
-        Ok(if list.is_empty() {
-            Value::Null
-        } else {
-            Value::Array(list)
-        })
+        Ok(Value::Array(list))
     }
 
     /// A value that is not a list or map; null where JSON has null. `old` is what the same field had before.
@@ -267,11 +264,6 @@ impl Walk<'_> {
             (_, None) => Value::Null,
         })
     }
-}
-
-/// Texts of other clients may be no UTF-8. JSON shows them so.
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// About what Go calls the field; the table does not know it.

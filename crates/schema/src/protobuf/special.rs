@@ -18,6 +18,16 @@ pub(super) fn alternative_numbers(shape: &Shape) -> (u32, u32) {
     }
 }
 
+/// What is no UTF-8 looks as it does when Go writes it as JSON.
+pub(super) fn text(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    text
+}
+
 pub(super) fn base64_of(bytes: &[u8]) -> Value {
     Value::String(STANDARD.encode(bytes))
 }
@@ -32,8 +42,7 @@ pub(super) fn read_quantity(bytes: &[u8]) -> Result<Value, DecodeError> {
     while let Some((number, raw)) = reader.field("Quantity")? {
         match (number, raw) {
             (1, Raw::Bytes(bytes)) => {
-                let text = String::from_utf8_lossy(bytes);
-                quantity = Value::String(canonical_quantity(&text).map_err(DecodeError)?);
+                quantity = Value::String(canonical_quantity(&text(bytes)).map_err(DecodeError)?);
             }
             (1, other) => return Err(wrong_wire_type(other, "String_")),
             _ => {}
@@ -43,25 +52,25 @@ pub(super) fn read_quantity(bytes: &[u8]) -> Result<Value, DecodeError> {
 }
 
 pub(super) fn read_int_or_string(bytes: &[u8]) -> Result<Value, DecodeError> {
-    let (mut is_text, mut number, mut text) = (false, 0_i32, String::new());
+    let (mut kind, mut number, mut string) = (0_u64, 0_i32, String::new());
     let mut reader = Reader::new(bytes);
     while let Some((field, raw)) = reader.field("IntOrString")? {
         match (field, raw) {
-            (1, Raw::Varint(kind)) => is_text = kind == 1,
+            (1, Raw::Varint(bits)) => kind = bits,
             #[expect(clippy::cast_possible_truncation, reason = "as Go does")]
             (2, Raw::Varint(bits)) => number = bits as i32,
-            (3, Raw::Bytes(bytes)) => text = String::from_utf8_lossy(bytes).into_owned(),
+            (3, Raw::Bytes(bytes)) => string = text(bytes),
             (1, other) => return Err(wrong_wire_type(other, "Type")),
             (2, other) => return Err(wrong_wire_type(other, "IntVal")),
             (3, other) => return Err(wrong_wire_type(other, "StrVal")),
             _ => {}
         }
     }
-    Ok(if is_text {
-        Value::String(text)
-    } else {
-        number.into()
-    })
+    match kind {
+        0 => Ok(number.into()),
+        1 => Ok(Value::String(string)),
+        _ => Err(DecodeError("impossible IntOrString.Type".into())),
+    }
 }
 
 /// The range that JSON can show: the years 0 to 9999.

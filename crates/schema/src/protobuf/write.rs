@@ -125,7 +125,8 @@ impl Writer<'_> {
                     .rev()
                     .try_for_each(|item| self.value(out, field, 1, &items.shape, present(item)))
             }),
-            (Shape::List(_), None) => out.nested(2, |_| Ok(())),
+            // Go's zero value is nil, which is not written.
+            (Shape::List(_), None) => Ok(()),
             (shape, value) => self.value(out, field, 2, shape, value),
         }
     }
