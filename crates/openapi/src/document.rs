@@ -72,10 +72,7 @@ impl<'a> OpenApi<'a> {
     /// The hash of the one document of version 2, in either form.
     pub fn v2_hash(&self) -> String {
         let all = Fingerprint::of_server();
-        self.kinds
-            .iter()
-            .fold(all, Fingerprint::with_kind)
-            .text()
+        self.kinds.iter().fold(all, Fingerprint::with_kind).text()
     }
 
     /// What `/openapi/v2` answers, as JSON.
