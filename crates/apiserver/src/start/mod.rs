@@ -17,6 +17,7 @@ use rhumb_schema::{Defaults, Table, TableError};
 use rhumb_store::Store;
 
 use crate::objects::Projection;
+use crate::openapi::Documents;
 use crate::resources::{Registry, RegistryError, stored_kinds};
 use crate::{Api, admission};
 
@@ -75,6 +76,7 @@ impl Api {
             policy,
             registry,
             public_address: options.public_address,
+            documents: Documents::default(),
             closing: AtomicBool::new(false),
         });
         bootstrap::run(&api).await.map_err(StartError::Bootstrap)?;
