@@ -13,12 +13,12 @@ use super::{Body, Chunks, Reply};
 const BYTES_MIN: u64 = 128 * 1024;
 
 /// Compresses the answer if the client accepts it and it is long enough.
-pub fn compress_if_long(reply: Reply, headers: &HeaderMap) -> Reply {
+pub fn compress_if_long(reply: Reply, accepted: bool) -> Reply {
     let long = reply
         .body
         .bytes_total()
         .is_some_and(|total| total >= BYTES_MIN);
-    if !long || reply.headers.contains_key(CONTENT_ENCODING) || !accepts_gzip(headers) {
+    if !long || reply.headers.contains_key(CONTENT_ENCODING) || !accepted {
         return reply;
     }
     let Reply {
@@ -40,7 +40,8 @@ pub fn compress_if_long(reply: Reply, headers: &HeaderMap) -> Reply {
     }
 }
 
-fn accepts_gzip(headers: &HeaderMap) -> bool {
+/// Whether a client can read compressed answers.
+pub fn accepts_gzip(headers: &HeaderMap) -> bool {
     headers
         .get_all(ACCEPT_ENCODING)
         .iter()
@@ -97,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_long_answer_is_compressed_and_can_be_read_again() {
-        let mut reply = compress_if_long(reply(600_000), &accepting("deflate, gzip"));
+        let mut reply = compress_if_long(reply(600_000), accepts_gzip(&accepting("deflate, gzip")));
         assert_eq!(reply.headers[CONTENT_ENCODING], "gzip");
         let mut sent = Vec::new();
         while let Some(chunk) = reply.body.next_chunk() {
@@ -114,7 +115,7 @@ mod tests {
     #[test]
     fn short_answers_and_other_clients_are_left_alone() {
         for (bytes, accept) in [(6000, "gzip"), (600_000, "deflate"), (600_000, "gzip;q=0")] {
-            let reply = compress_if_long(reply(bytes), &accepting(accept));
+            let reply = compress_if_long(reply(bytes), accepts_gzip(&accepting(accept)));
             assert!(
                 !reply.headers.contains_key(CONTENT_ENCODING),
                 "{bytes} {accept}"

@@ -6,6 +6,6 @@ mod read;
 mod reply;
 
 pub use body::{Body, Chunks};
-pub use gzip::compress_if_long;
+pub use gzip::{accepts_gzip, compress_if_long};
 pub use read::{BODY_BYTES_MAX, read_body};
 pub use reply::Reply;
