@@ -1,13 +1,12 @@
 //! Facts that clients of the documents stand on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use prost::Message;
 use rhumb_api::{Kind, Scope, kinds};
 use rhumb_schema::Table;
 use serde_json::{Value, json};
 
-use crate::OpenApi;
+use crate::{CustomSchemas, OpenApi};
 
 fn v3(name: &str) -> Value {
     let kinds = kinds::all();
@@ -15,7 +14,7 @@ fn v3(name: &str) -> Value {
     serde_json::from_slice(&api.v3(name).unwrap()).unwrap()
 }
 
-fn v2() -> Value {
+pub(crate) fn v2() -> Value {
     let kinds = kinds::all();
     serde_json::from_slice(&OpenApi::new(&kinds, Table::builtin()).v2_json()).unwrap()
 }
@@ -277,177 +276,47 @@ fn a_new_kind_changes_the_hash_of_its_document_only() {
     );
 }
 
-/// The parts of gnostic's messages that are looked at.
-mod decoded {
-    #[derive(Clone, PartialEq, prost::Message)]
-    pub(super) struct Document {
-        #[prost(string, tag = "1")]
-        pub(super) swagger: String,
-        #[prost(message, optional, tag = "8")]
-        pub(super) paths: Option<Paths>,
-        #[prost(message, optional, tag = "9")]
-        pub(super) definitions: Option<Schemas>,
-    }
-
-    #[derive(Clone, PartialEq, prost::Message)]
-    pub(super) struct Paths {
-        #[prost(message, repeated, tag = "2")]
-        pub(super) path: Vec<NamedPathItem>,
-    }
-
-    #[derive(Clone, PartialEq, prost::Message)]
-    pub(super) struct NamedPathItem {
-        #[prost(string, tag = "1")]
-        pub(super) name: String,
-        #[prost(message, optional, tag = "2")]
-        pub(super) value: Option<PathItem>,
-    }
-
-    #[derive(Clone, PartialEq, prost::Message)]
-    pub(super) struct PathItem {
-        #[prost(message, optional, tag = "8")]
-        pub(super) patch: Option<Operation>,
-    }
-
-    #[derive(Clone, PartialEq, prost::Message)]
-    pub(super) struct Operation {
-        #[prost(string, tag = "5")]
-        pub(super) operation_id: String,
-        #[prost(string, repeated, tag = "7")]
-        pub(super) consumes: Vec<String>,
-        #[prost(message, repeated, tag = "13")]
-        pub(super) vendor_extension: Vec<NamedAny>,
-    }
-
-    #[derive(Clone, PartialEq, prost::Message)]
-    pub(super) struct NamedAny {
-        #[prost(string, tag = "1")]
-        pub(super) name: String,
-        #[prost(message, optional, tag = "2")]
-        pub(super) value: Option<Any>,
-    }
-
-    #[derive(Clone, PartialEq, prost::Message)]
-    pub(super) struct Any {
-        #[prost(string, tag = "2")]
-        pub(super) yaml: String,
-    }
-
-    #[derive(Clone, PartialEq, prost::Message)]
-    pub(super) struct Schemas {
-        #[prost(message, repeated, tag = "1")]
-        pub(super) named: Vec<NamedSchema>,
-    }
-
-    #[derive(Clone, PartialEq, prost::Message)]
-    pub(super) struct NamedSchema {
-        #[prost(string, tag = "1")]
-        pub(super) name: String,
-        #[prost(message, optional, tag = "2")]
-        pub(super) value: Option<Schema>,
-    }
-
-    #[derive(Clone, PartialEq, prost::Message)]
-    pub(super) struct Schema {
-        #[prost(string, tag = "1")]
-        pub(super) reference: String,
-        #[prost(string, tag = "4")]
-        pub(super) description: String,
-        #[prost(string, repeated, tag = "19")]
-        pub(super) required: Vec<String>,
-        #[prost(message, optional, tag = "22")]
-        pub(super) kind: Option<Kind>,
-        #[prost(message, optional, tag = "25")]
-        pub(super) properties: Option<Schemas>,
-        #[prost(message, repeated, tag = "31")]
-        pub(super) vendor_extension: Vec<NamedAny>,
-    }
-
-    #[derive(Clone, PartialEq, prost::Message)]
-    pub(super) struct Kind {
-        #[prost(string, repeated, tag = "1")]
-        pub(super) value: Vec<String>,
-    }
-}
-
-fn extensions(extensions: &[decoded::NamedAny]) -> BTreeMap<String, Value> {
-    extensions
-        .iter()
-        .map(|named| {
-            let json = serde_json::from_str(&named.value.as_ref().unwrap().yaml).unwrap();
-            (named.name.clone(), json)
-        })
-        .collect()
-}
-
-fn check_schema(decoded: &decoded::Schema, json: &Value) {
-    let text = |field: &str| json[field].as_str().unwrap_or_default();
-    assert_eq!(decoded.reference, text("$ref"));
-    assert_eq!(decoded.description, text("description"));
-    let kind = decoded.kind.as_ref().map_or("", |kind| &kind.value[0]);
-    assert_eq!(kind, text("type"));
-    let required: Vec<Value> = decoded.required.iter().map(|name| json!(name)).collect();
-    assert_eq!(
-        required,
-        *json["required"].as_array().unwrap_or(&Vec::new())
-    );
-    for (name, value) in extensions(&decoded.vendor_extension) {
-        assert_eq!(value, json[name]);
-    }
-    let properties = decoded
-        .properties
-        .iter()
-        .flat_map(|properties| &properties.named);
-    for property in properties {
-        check_schema(
-            property.value.as_ref().unwrap(),
-            &json["properties"][&property.name],
-        );
-    }
-}
-
 #[test]
-fn the_protobuf_form_says_what_the_json_form_says() {
-    let kinds = kinds::all();
-    let bytes = OpenApi::new(&kinds, Table::builtin()).v2_protobuf();
-    let decoded = decoded::Document::decode(bytes.as_slice()).unwrap();
-    let json = v2();
-    assert_eq!(decoded.swagger, "2.0");
+fn a_custom_kind_is_described_by_its_own_schema() {
+    let kinds = [Kind::new(
+        Scope::Namespaced,
+        "example.org",
+        "v1",
+        "Thing",
+        "things",
+        "org.example.v1.Thing",
+    )];
+    let schema = |of: &str| {
+        let size = json!({ "type": "integer", "description": of });
+        let spec = json!({ "type": "object", "properties": { "size": size } });
+        let schema = json!({ "type": "object", "properties": { "spec": spec } });
+        CustomSchemas::from([("org.example.v1.Thing".to_string(), schema)])
+    };
+    let (old, new) = (schema("How big."), schema("How tall."));
+    let api = OpenApi::new(&kinds, Table::builtin());
+    let hash = |schemas| api.with_schemas(schemas).v3_hash("apis/example.org/v1");
+    assert_ne!(hash(&old), hash(&new));
 
-    let definitions = decoded.definitions.unwrap().named;
+    let document = api.with_schemas(&new).v3("apis/example.org/v1").unwrap();
+    let document: Value = serde_json::from_slice(&document).unwrap();
+    let thing = &document["components"]["schemas"]["org.example.v1.Thing"];
     assert_eq!(
-        definitions.len(),
-        json["definitions"].as_object().unwrap().len()
+        thing["properties"]["spec"]["properties"]["size"]["description"],
+        "How tall."
     );
-    for definition in &definitions {
-        check_schema(
-            definition.value.as_ref().unwrap(),
-            &json["definitions"][&definition.name],
-        );
-    }
+    assert_eq!(thing["x-kubernetes-group-version-kind"][0]["kind"], "Thing");
+    assert_eq!(
+        thing["properties"]["metadata"]["allOf"][0]["$ref"],
+        "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+    );
 
-    let paths = decoded.paths.unwrap().path;
-    assert_eq!(paths.len(), json["paths"].as_object().unwrap().len());
-    for path in paths {
-        let item = &json["paths"][&path.name];
-        let patch = path.value.unwrap().patch;
-        assert_eq!(
-            patch.is_some(),
-            item.get("patch").is_some(),
-            "{}",
-            path.name
+    for strange in [json!("nonsense"), json!({ "properties": [] })] {
+        let strange = CustomSchemas::from([("org.example.v1.Thing".to_string(), strange)]);
+        assert!(
+            api.with_schemas(&strange)
+                .v3("apis/example.org/v1")
+                .is_some()
         );
-        if let Some(patch) = patch {
-            assert_eq!(
-                patch.operation_id,
-                item["patch"]["operationId"].as_str().unwrap()
-            );
-            assert_eq!(json!(patch.consumes), item["patch"]["consumes"]);
-            let extensions = extensions(&patch.vendor_extension);
-            assert_eq!(
-                extensions["x-kubernetes-action"],
-                item["patch"]["x-kubernetes-action"]
-            );
-        }
+        assert!(!api.with_schemas(&strange).v2_json().is_empty());
     }
 }
