@@ -168,10 +168,8 @@ impl<'t> Maker<'t> {
                     self.add_directives(&items.shape, item);
                 }
             }
-            (Shape::Map(_), Value::Object(map)) => {
-                if self.chance(6) {
-                    map.insert("b".to_owned(), Value::Null);
-                }
+            (Shape::Map(_), Value::Object(map)) if self.chance(6) => {
+                map.insert("b".to_owned(), Value::Null);
             }
             _ => {}
         }
