@@ -113,6 +113,54 @@ fn what_is_nested_as_deep_as_allowed_can_be_read_and_dropped() {
     });
 }
 
+/// Others recurse through what was decoded, and may have no more of a stack than this.
+#[test]
+fn the_deepest_object_can_be_walked_through() {
+    in_a_small_stack(|| {
+        let table = Table::builtin();
+        let name =
+            "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition";
+        let of = table.named(name).expect("there");
+        let depth = MAX_DEPTH - 6;
+        let schema = format!("{}{{}}{}", "{\"not\":".repeat(depth), "}".repeat(depth));
+        let text = format!(
+            "{{\"spec\":{{\"versions\":[{{\"schema\":{{\"openAPIV3Schema\":{schema}}}}}]}}}}"
+        );
+        let mut object = decode("json", name, text.as_bytes())
+            .expect("readable")
+            .object;
+        let again = decode_value(
+            table,
+            of,
+            &Value::Object(object.clone()),
+            Options::default(),
+        );
+        assert_eq!(
+            again.expect("readable").object["spec"]["versions"],
+            object["spec"]["versions"]
+        );
+        let merged = crate::strategic_merge(table, of, &object, object.clone());
+        let merged = merged.expect("a patch");
+        assert_eq!(merged["spec"], object["spec"]);
+        let defaults = crate::Defaults::new(table, []).expect("no functions");
+        defaults.apply(of, &mut object);
+    });
+}
+
+#[test]
+fn yaml_may_be_nested_as_deep_as_its_parser_allows() {
+    in_a_small_stack(|| {
+        let depth = 200;
+        let text = format!("data: {}1{}", "{a: ".repeat(depth), "}".repeat(depth));
+        let decoded = decode(
+            "yaml",
+            "io.k8s.api.apps.v1.ControllerRevision",
+            text.as_bytes(),
+        );
+        assert!(decoded.expect("readable").object["data"].is_object());
+    });
+}
+
 #[test]
 fn unknown_fields_may_be_nested_deeper() {
     let text = format!("{{\"foo\":{}1{}}}", "[".repeat(9_000), "]".repeat(9_000));

@@ -294,9 +294,10 @@ impl<'t, 'i> Walk<'t, 'i> {
             _ => self.reader.skip().map(|_| None).map_err(Stop::from),
         };
         self.options.strict = strict;
-        match std::mem::replace(&mut self.mismatch, earlier) {
-            Some(mismatch) => Err(Stop::Refused(mismatch)),
-            None => read,
+        let mismatch = std::mem::replace(&mut self.mismatch, earlier);
+        match (read, mismatch) {
+            (Ok(_), Some(mismatch)) => Err(Stop::Refused(mismatch)),
+            (read, _) => read,
         }
     }
 
