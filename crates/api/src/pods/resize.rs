@@ -4,7 +4,7 @@ use rhumb_meta::field::{Error, ErrorList};
 use serde_json::{Value, json};
 
 use super::equality::same;
-use super::{annotations, qos, update};
+use super::{annotations, prepare, qos, update};
 use crate::{Object, View};
 
 /// Takes nothing from the new pod but the resources of it and its containers, and how they are resized.
@@ -31,6 +31,7 @@ pub fn prepare_resize(pod: &mut Object, old: &Object) {
     set(&mut merged, "initContainers", init_containers);
     pod.insert("spec".to_owned(), Value::Object(merged));
     set(pod, "status", old.get("status").cloned());
+    prepare::keep_metadata(pod, old);
 }
 
 fn set(object: &mut Object, name: &str, value: Option<Value>) {

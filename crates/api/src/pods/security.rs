@@ -89,8 +89,12 @@ pub(super) fn validate_pod(spec: &View<'_>, options: &Options, errors: &mut Erro
         &policies,
         errors,
     );
-    let policies = ["MountOption", "Recursive"];
-    checks::optional_one_of(&context.field("seLinuxChangePolicy"), &policies, errors);
+    let policies: &[&str] = if options.allow_any_selinux_change_policy {
+        &["MountOption", "Recursive"]
+    } else {
+        &["Recursive"]
+    };
+    checks::optional_one_of(&context.field("seLinuxChangePolicy"), policies, errors);
 }
 
 fn seccomp_profile(profile: &View<'_>, errors: &mut ErrorList) {

@@ -308,9 +308,18 @@ fn addresses(status: &View<'_>, old: &View<'_>, list: &str, errors: &mut ErrorLi
     if list.len() < 2 {
         return;
     }
-    let is_dual_stack = checks::is_dual_stack(list.items().map(|item| item.text("ip")));
-    if !is_dual_stack || list.len() > 2 {
-        list.invalid(errors, "may specify no more than one IP for each IP family");
+    let dual_stack = checks::is_dual_stack(list.items().map(|item| item.text("ip")));
+    if let Err(index) = dual_stack {
+        let address = list.items().nth(index);
+        let address = address.map_or("", |item| item.text("ip"));
+        let detail =
+            format!("failed to check for dual stack with error:invalid IP[{index}]: {address}");
+        errors.push(Error::internal(list.path(), detail));
+    }
+    if dual_stack != Ok(true) || list.len() > 2 {
+        let shown = checks::go_list(&list, |item| checks::go_struct(item, &[("IP", "ip")]));
+        let detail = "may specify no more than one IP for each IP family";
+        errors.push(Error::invalid(list.path(), shown, detail));
     }
 }
 

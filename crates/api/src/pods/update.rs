@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use rhumb_meta::field::{Error, ErrorList, Path};
+use rhumb_meta::field::{BadValue, Error, ErrorList, Path};
 use serde_json::Value;
 
 use super::equality::{same, same_field};
@@ -270,17 +270,41 @@ fn node_affinity(
     let view = View::at(Some(&new_terms), path);
     if view.len() != old.len() {
         let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
-        view.invalid(errors, detail);
+        let shown = checks::go_list(&view, shown_term);
+        errors.push(Error::invalid(view.path(), shown, detail));
         return;
     }
     for (term, old) in view.items().zip(&old) {
         if !has_only_additions(&term, old) {
-            term.invalid(
-                errors,
-                "only additions are allowed (no mutations or deletions)",
-            );
+            let detail = "only additions are allowed (no mutations or deletions)";
+            let shown = BadValue::Rendered(shown_term(&term));
+            errors.push(Error::invalid(term.path(), shown, detail));
         }
     }
+}
+
+fn shown_term(term: &View<'_>) -> String {
+    let list = |name: &str| {
+        let requirements = term.field(name);
+        if !requirements.exists() {
+            return "null".to_owned();
+        }
+        let fields = [
+            ("Key", "key"),
+            ("Operator", "operator"),
+            ("Values", "values"),
+        ];
+        let items = requirements.items();
+        let items: Vec<String> = items
+            .map(|item| checks::go_struct(&item, &fields))
+            .collect();
+        format!("[{}]", items.join(","))
+    };
+    format!(
+        "{{\"MatchExpressions\":{},\"MatchFields\":{}}}",
+        list("matchExpressions"),
+        list("matchFields")
+    )
 }
 
 fn has_only_additions(new: &View<'_>, old: &Value) -> bool {
