@@ -101,7 +101,7 @@ impl Rules for CustomResourceDefinition {
 
 /// What was ever stored stays known, until a migration has rewritten it all.
 fn remember_stored_version(object: &mut Object) {
-    let stored = edit::items(object, &["spec", "versions"])
+    let stored = fields::objects_mut(object, "spec.versions")
         .find(|version| version.get("storage") == Some(&Value::Bool(true)))
         .map(|version| edit::text(version, "name").to_owned());
     let Some(stored) = stored else {

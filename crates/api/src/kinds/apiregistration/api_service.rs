@@ -98,9 +98,9 @@ fn validate(object: &View<'_>, errors: &mut ErrorList) {
         group.required(errors, detail);
     }
     if !group.is_empty() {
-        checks::invalid_for_each(&group, validation::dns1123_subdomain(group.str()), errors);
+        checks::problems(&group, validation::dns1123_subdomain(group.str()), errors);
     }
-    checks::invalid_for_each(&version, validation::dns1035_label(version.str()), errors);
+    checks::problems(&version, validation::dns1035_label(version.str()), errors);
     let priorities = [
         ("groupPriorityMinimum", GROUP_PRIORITY_MAX),
         ("versionPriority", VERSION_PRIORITY_MAX),
