@@ -105,6 +105,7 @@ impl Client {
             Identity::Nobody | Identity::Token(_) => &self.as_nobody,
         };
         let socket = TcpStream::connect(&self.address).await?;
+        socket.set_nodelay(true)?;
         let host = self.address.rsplit_once(':').context("no port")?.0;
         let name = ServerName::try_from(host.to_owned())?;
         let stream = TlsConnector::from(tls.clone())
@@ -166,9 +167,14 @@ async fn whole(mut body: Incoming) -> Result<Bytes> {
 
 /// Reads until there are so many lines, the stream ends, or nothing comes for a while.
 async fn first_lines(mut body: Incoming, lines: usize) -> Result<Bytes> {
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::<u8>::new();
     let mut deadline = Instant::now() + EVENT_TIME_MAX;
-    while bytes.iter().filter(|byte| **byte == b'\n').count() < lines {
+    loop {
+        let mut ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+        if let Some((end, _)) = ends.nth(lines.saturating_sub(1)) {
+            bytes.truncate(end);
+            break;
+        }
         let Ok(Some(frame)) = timeout_at(deadline, body.frame()).await else {
             break;
         };

@@ -283,6 +283,7 @@ mod tests {
     use super::*;
 
     type Check = fn(&View<'_>, &mut ErrorList);
+    type Warn = fn(&View<'_>, &mut Vec<String>);
 
     fn check(validate: Check, text: &str, want: &[&str]) {
         let value = json!(text);
@@ -356,7 +357,7 @@ mod tests {
 
     #[test]
     fn odd_forms_are_warned_of() {
-        let table: [(fn(&View<'_>, &mut Vec<String>), &str, &[&str]); 5] = [
+        let table: [(Warn, &str, &[&str]); 5] = [
             (warn, "1.2.3.4", &[]),
             (
                 warn,

@@ -32,7 +32,8 @@ pub fn immutable(view: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
 }
 
 pub fn immutable_with(view: &View<'_>, old: &View<'_>, errors: &mut ErrorList, detail: &str) {
-    if !view.same_as(old) && !(view.is_empty() && old.is_empty()) {
+    let are_both_empty = view.is_empty() && old.is_empty();
+    if !are_both_empty && !view.same_as(old) {
         view.invalid(errors, detail);
     }
 }

@@ -44,8 +44,10 @@ impl Stage {
 const WITH_EFFECT: &[Feature] = &[
     Feature::AdmissionWebhookExclusionRules,
     Feature::CacherLabelIndex,
+    Feature::CoordinatedLeaderElection,
     Feature::HPAScaleToZero,
     Feature::MaxUnavailableStatefulSet,
+    Feature::CrossNamespaceVolumeDataSource,
     Feature::NamespaceDefaultLabelName,
     Feature::NetworkPolicyVersioning,
     Feature::PodAffinityNamespaceSelector,

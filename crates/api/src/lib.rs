@@ -15,6 +15,7 @@
 
 pub mod addresses;
 pub mod checks;
+pub mod conditions;
 pub mod defaults;
 mod edit;
 pub mod fields;

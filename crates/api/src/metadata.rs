@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use rhumb_meta::field::{BadValue, Error, ErrorList};
 use rhumb_meta::{gotext, validation};
 
-use crate::{Kind, NameRule, View, checks};
+use crate::{Kind, NameRule, View, checks, selectors};
 
 pub use names::name_problems;
 
@@ -55,7 +55,7 @@ pub fn validate_new(
     names::validate(metadata, rule, errors);
     names::validate_namespace(metadata, is_namespaced, errors);
     checks::not_negative(&metadata.field("generation"), errors);
-    validate_labels(&metadata.field("labels"), errors);
+    selectors::validate_labels(&metadata.field("labels"), errors);
     validate_annotations(&metadata.field("annotations"), errors);
     owners::validate(&metadata.field("ownerReferences"), errors);
     validate_finalizers(&metadata.field("finalizers"), errors);
@@ -87,15 +87,6 @@ fn validate_change(metadata: &View<'_>, old: &View<'_>, errors: &mut ErrorList) 
         if !field.same_as(&old.field(name)) {
             field.invalid(errors, checks::IMMUTABLE);
         }
-    }
-}
-
-/// Checks the keys and values of labels.
-pub fn validate_labels(labels: &View<'_>, errors: &mut ErrorList) {
-    for (key, value) in labels.entries() {
-        refuse(labels, key, validation::qualified_name(key), errors);
-        let value = value.str();
-        refuse(labels, value, validation::label_value(value), errors);
     }
 }
 

@@ -9,7 +9,7 @@ use rhumb_auth::token::Issuer;
 use rhumb_auth::{Attributes, Authenticator, Authorizer, PolicyIndex};
 use rhumb_cache::Hub;
 use rhumb_meta::{Clock, Revision, Status};
-use rhumb_schema::{Defaults, Table};
+use rhumb_schema::{Defaults, Table, TypeId};
 use rhumb_store::Store;
 use tokio::time::Instant;
 
@@ -91,5 +91,12 @@ impl Api {
             .authorize(&attributes)
             .require(&attributes)
             .map(|_| ())
+    }
+
+    /// A type of the schema table that is no kind of its own.
+    pub fn type_named(&self, name: &str) -> Result<TypeId, Status> {
+        self.table.named(name).ok_or_else(|| {
+            Status::internal_error(format_args!("the schema table has no type {name}"))
+        })
     }
 }

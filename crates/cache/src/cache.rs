@@ -220,7 +220,9 @@ impl Inner {
     pub(crate) fn trim(&self) {
         let mut core = self.core();
         let latest = self.latest().clone();
-        core.history.trim(&latest, self.options.clock.monotonic());
+        let given_up = core.history.trim(&latest, self.options.clock.monotonic());
+        drop(core);
+        drop(given_up);
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -252,10 +254,11 @@ impl Inner {
         }
         // While the core is locked nothing is published: the snapshot is where the changes begin.
         let snapshot = this.snapshot();
+        let end = snapshot.sequence();
         let (told, next, listed) = match request.start {
             Start::After(revision) => (revision, core.history.sequence_after(revision)?, None),
-            Start::Latest => (snapshot.revision(), snapshot.sequence(), None),
-            Start::List => (snapshot.revision(), snapshot.sequence(), Some(snapshot)),
+            Start::Latest => (snapshot.revision(), end, None),
+            Start::List => (snapshot.revision(), end, Some(snapshot)),
         };
         let filter = Filter {
             scope: request.scope,
@@ -263,7 +266,9 @@ impl Inner {
             fields: request.fields,
             after: told,
         };
-        let mailbox = Arc::new(Mailbox::new(filter, next));
+        // While the list is told, changes wait in the history, which has them anyway.
+        let is_live = next == end && listed.is_none();
+        let mailbox = Arc::new(Mailbox::new(filter, next, is_live));
         let seat = core.places.sit(Arc::clone(&mailbox));
         drop(core);
         Ok(Watcher::new(Arc::clone(this), seat, mailbox, listed, told))
@@ -343,8 +348,10 @@ impl Core {
             changes.push(Arc::new(change));
         }
         self.history.push(&changes, now);
-        self.history.trim(&latest, now);
+        let given_up = self.history.trim(&latest, now);
+        // Readers need not wait for what follows.
         drop(latest);
+        drop(given_up);
         self.deliver(cache, &changes);
     }
 

@@ -32,7 +32,7 @@ pub(crate) struct History {
 }
 
 #[derive(Debug)]
-struct Segment {
+pub(crate) struct Segment {
     /// The version before the first change.
     base: Version,
     changes: Vec<Arc<Change>>,
@@ -89,21 +89,24 @@ impl History {
         self.changes += changes.len();
     }
 
-    /// Gives up what is old, or too much. `latest` is the version after the last change.
-    pub(crate) fn trim(&mut self, latest: &Version, now: Duration) {
+    /// Gives up what is old, or too much. `latest` is the version after the last change. Returns what was given
+    /// up: to free it takes a while, which the caller need not spend under a lock.
+    pub(crate) fn trim(&mut self, latest: &Version, now: Duration) -> Vec<Segment> {
+        let mut given_up = Vec::new();
         while let Some(oldest) = self.segments.front() {
             let is_old = now.saturating_sub(oldest.last_at) > self.age_min;
             let is_too_much = self.bytes > self.bytes_max || self.changes > self.changes_max;
             if oldest.changes.is_empty() || !(is_old || is_too_much) {
-                return;
+                break;
             }
             self.bytes -= oldest.bytes;
             self.changes -= oldest.changes.len();
-            self.segments.pop_front();
+            given_up.extend(self.segments.pop_front());
             if self.segments.is_empty() {
                 self.segments.push_back(Segment::new(latest.clone(), now));
             }
         }
+        given_up
     }
 
     /// Every change after this revision is here.

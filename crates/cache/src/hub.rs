@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
+use crate::inquiry::Inquiry;
 use crate::progress::Progress;
 use crate::reader::{Command, Reader};
 use crate::watch::WatchEnd;
@@ -54,6 +55,7 @@ pub struct Hub {
 struct Handle {
     shared: Arc<Shared>,
     store: Arc<dyn Store>,
+    inquiry: Inquiry,
     commands: mpsc::Sender<Command>,
     reader: Mutex<Option<JoinHandle<()>>>,
 }
@@ -132,6 +134,7 @@ impl Hub {
         let handle = Handle {
             shared,
             store,
+            inquiry: Inquiry::default(),
             commands,
             reader,
         };
@@ -184,7 +187,8 @@ impl Hub {
     /// Waits until all caches hold everything that was written before this call, and tells how far that is.
     /// A snapshot taken afterwards is a consistent read.
     pub async fn current(&self, deadline: Instant) -> Result<Revision, Error> {
-        let asked = timeout_at(deadline, self.handle.store.revision()).await;
+        let Handle { inquiry, store, .. } = &*self.handle;
+        let asked = timeout_at(deadline, inquiry.revision(&**store)).await;
         let revision = asked.map_err(|_| Error::StoreSilent)??;
         self.wait_for(revision, deadline).await?;
         Ok(revision)

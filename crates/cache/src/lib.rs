@@ -30,6 +30,7 @@ mod entry;
 mod error;
 mod history;
 mod hub;
+mod inquiry;
 mod intern;
 mod options;
 mod progress;

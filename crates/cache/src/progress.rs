@@ -93,3 +93,31 @@ impl Drop for Waiting<'_> {
         self.progress.waiters().by_revision.remove(&self.key);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn each_waiter_is_told_when_its_own_revision_comes() {
+        let progress = Progress::default();
+        let at = |revision| progress.reach(Revision::new(revision));
+        progress.advance(Revision::new(5));
+        at(5).await;
+        let soon = Duration::from_millis(1);
+        let early = tokio::time::timeout(soon, async { tokio::join!(at(6), at(7)) }).await;
+        assert!(early.is_err());
+        assert!(!progress.is_wanted(), "whoever gave up is forgotten");
+        let waiting = async { tokio::join!(at(6), at(7)) };
+        let advancing = async {
+            tokio::task::yield_now().await;
+            progress.advance(Revision::new(6));
+            assert!(progress.is_wanted());
+            progress.advance(Revision::new(9));
+            assert!(!progress.is_wanted());
+        };
+        tokio::join!(waiting, advancing);
+        assert_eq!(progress.applied(), Revision::new(9));
+    }
+}

@@ -73,24 +73,22 @@ impl Reader {
                 .insert(self.cache_of(resource, Version::default()));
         }
         let current = self.store.revision().await?;
-        if let Some(stream) = self.start_in_the_past(current).await? {
+        if let Some(stream) = self.start_in_the_past(current).await {
             return Ok(stream);
         }
         Ok(self.read_all(current).await?)
     }
 
     /// Reads what there was some time ago and follows the changes since then, so that they are in the history.
-    /// `None` if the store no longer has that past, or cannot tell when all of it has been told.
-    async fn start_in_the_past(
-        &mut self,
-        current: Revision,
-    ) -> Result<Option<Box<dyn ChangeStream>>, Error> {
+    /// `None` if the store no longer has that past, or cannot tell when all of it has been told. Whatever else is
+    /// wrong with the store shows when the present is read.
+    async fn start_in_the_past(&mut self, current: Revision) -> Option<Box<dyn ChangeStream>> {
         let wanted = current
             .get()
             .saturating_sub(self.shared.options.warm_revisions);
         let wanted = Revision::new(wanted.max(1));
         if wanted >= current {
-            return Ok(None);
+            return None;
         }
         let read = match self.read_all(wanted).await {
             Err(rhumb_store::Error::Compacted { oldest, .. }) if oldest < current => {
@@ -98,22 +96,23 @@ impl Reader {
             }
             other => other,
         };
-        let mut stream = match read {
-            Err(rhumb_store::Error::Compacted { .. }) => return Ok(None),
-            other => other?,
+        let Ok(mut stream) = read else {
+            return None;
         };
         self.ask_progress(&mut *stream).await;
         if !self.tells_progress {
-            return Ok(None);
+            return None;
         }
         while self.applied() < current {
             match stream.next().await {
                 Ok(event) => self.take(event),
-                Err(rhumb_store::Error::Compacted { .. }) => return Ok(None),
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    tracing::info!(%error, "the past cannot be told, only the present");
+                    return None;
+                }
             }
         }
-        Ok(Some(stream))
+        Some(stream)
     }
 
     /// Keeps the caches as the store is, until the hub ends.

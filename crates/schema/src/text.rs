@@ -149,7 +149,8 @@ fn read_property(field: &mut Field, word: &str) -> Result<(), Problem> {
         }
         "set" => items(field)?.topology = Topology::Set,
         "keys" => {
-            items(field)?.topology = Topology::Map(value.split(',').map(Into::into).collect())
+            let keys = value.split(',').map(Into::into).collect();
+            items(field)?.topology = Topology::Map(keys);
         }
         "merge" => items(field)?.merge = Some(value.into()),
         "atomic" => field.atomic = Some(true),

@@ -72,7 +72,9 @@ pub struct Step {
 
 impl Topic {
     fn parse(name: &str, text: &str) -> Result<Self> {
-        let mut topic: Self = serde_saphyr::from_str(text)?;
+        // Without it, `y` and `n` would be booleans.
+        let options = serde_saphyr::options! { strict_booleans: true };
+        let mut topic: Self = serde_saphyr::from_str_with_options(text, options)?;
         name.clone_into(&mut topic.name);
         let mut names: Vec<&str> = topic.cases.iter().map(|case| case.name.as_str()).collect();
         names.sort_unstable();

@@ -12,6 +12,7 @@ mod certificates;
 mod coordination;
 mod core;
 mod discovery;
+mod events;
 mod flowcontrol;
 mod networking;
 mod node;
@@ -40,6 +41,7 @@ pub fn all() -> Vec<Kind> {
         certificates::kinds(),
         coordination::kinds(),
         discovery::kinds(),
+        events::kinds(),
         flowcontrol::kinds(),
         networking::kinds(),
         node::kinds(),

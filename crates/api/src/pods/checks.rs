@@ -262,11 +262,8 @@ pub(crate) fn is_local_path(path: &str) -> bool {
     !path.starts_with('/') && !has_backsteps(path) && !path.starts_with("..")
 }
 
-/// An address, in a field that was once less strict: `old` are those it may keep.
-pub(crate) fn ip(path: &Path<'_>, address: &str, old: &[&str], errors: &mut ErrorList) {
-    if old.contains(&address) {
-        return;
-    }
+/// An address.
+pub(crate) fn ip(path: &Path<'_>, address: &str, errors: &mut ErrorList) {
     match (address.parse::<IpAddr>(), sloppy_ip(address)) {
         (Ok(IpAddr::V6(parsed)), _) if parsed.to_ipv4_mapped().is_some() => errors.push(
             Error::invalid(path, address, "must not be an IPv4-mapped IPv6 address"),
@@ -337,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_strict_and_what_was_kept_stays() {
+    fn addresses_are_strict() {
         let table = [
             ("10.0.0.1", ""),
             ("2001:db8::1", ""),
@@ -357,11 +354,10 @@ mod tests {
                 "1.2.3",
                 "a: Invalid value: \"1.2.3\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
             ),
-            ("kept", ""),
         ];
         for (address, want) in table {
             let mut errors = ErrorList::new();
-            ip(&Path::new("a"), address, &["kept"], &mut errors);
+            ip(&Path::new("a"), address, &mut errors);
             assert_eq!(errors.to_string(), want);
         }
     }

@@ -5,23 +5,37 @@ mod annotations;
 pub(crate) mod checks;
 mod containers;
 mod env;
+mod ephemeral;
+mod equality;
 mod mounts;
 mod options;
+mod prepare;
 mod probes;
+mod qos;
+mod resize;
 pub(crate) mod resources;
 pub(crate) mod scheduling;
 mod security;
 mod spec;
+mod status;
 mod template;
+mod update;
 mod volumes;
+mod warnings;
 mod windows;
 
 use rhumb_meta::field::ErrorList;
 
 use crate::View;
+use options::Options;
 
 pub use affinity::validate_node_selector;
-pub use options::Options;
+pub use ephemeral::{prepare_ephemeral_containers, validate_ephemeral_containers};
+pub use prepare::{drop_unserved_fields, prepare_create, prepare_status_update};
+pub use resize::{prepare_resize, validate_resize};
+pub use status::validate_status_update;
+pub use update::{validate_binding, validate_create, validate_update};
+pub use warnings::{pod_warnings, template_warnings};
 
 /// Checks a new pod template: its labels and annotations, and the spec of the pods made from it.
 pub fn validate_template(template: &View<'_>, errors: &mut ErrorList) {

@@ -9,7 +9,7 @@ use crate::selectors::{self, has_invalid_label_value, validate_label_selector};
 
 /// How strictly a pod is checked. The default is for a new template.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
+pub(crate) struct Options {
     /// It is a pod, not a template that may leave more open.
     pub(super) is_pod: bool,
     pub(super) allow_invalid_deletion_cost: bool,

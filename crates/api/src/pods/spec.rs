@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use rhumb_meta::field::{Error, ErrorList};
 
 use super::{
-    Options, affinity, checks, containers, each_container, probes, resources, scheduling, security,
-    volumes, windows,
+    Options, affinity, annotations, checks, containers, each_container, probes, resources,
+    scheduling, security, update, volumes, windows,
 };
 use crate::View;
 use crate::selectors::validate_labels;
@@ -16,7 +16,6 @@ const SEARCHES_MAX: usize = 32;
 const SEARCHES_MAX_BYTES: usize = 2048;
 const HOSTNAME_OVERRIDE_MAX_BYTES: usize = 64;
 const DEADLINE_RANGE: &str = "must be between 1 and 2147483647, inclusive";
-const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Checks a spec. `metadata` is that of the pod, and absent in a template.
 pub(super) fn validate(
@@ -96,13 +95,12 @@ fn validate_containers(
 }
 
 fn resource_claims(claims: &View<'_>, metadata: &View<'_>, errors: &mut ErrorList) {
-    let is_static = metadata.field("annotations").has(MIRROR);
+    let is_static = metadata.field("annotations").has(annotations::MIRROR);
     let mut names = BTreeSet::new();
     for claim in claims.items() {
         if is_static {
-            let path = rhumb_meta::field::Path::new("");
             let detail = "static pods do not support resource claims";
-            errors.push(Error::forbidden(&path, detail));
+            errors.push(update::nowhere(detail));
             continue;
         }
         let name = claim.field("name");
@@ -179,7 +177,7 @@ fn dns_config(spec: &View<'_>, errors: &mut ErrorList) {
         servers.invalid(errors, "must not have more than 3 nameservers");
     }
     for server in servers.items() {
-        checks::ip(server.path(), server.str(), &[], errors);
+        checks::ip(server.path(), server.str(), errors);
     }
     if searches.len() > SEARCHES_MAX {
         searches.invalid(errors, "must not have more than 32 search paths");
@@ -269,7 +267,7 @@ fn names(spec: &View<'_>, errors: &mut ErrorList) {
 
 fn host_aliases(aliases: &View<'_>, errors: &mut ErrorList) {
     for alias in aliases.items() {
-        checks::ip(alias.field("ip").path(), alias.text("ip"), &[], errors);
+        checks::ip(alias.field("ip").path(), alias.text("ip"), errors);
         for name in alias.field("hostnames").items() {
             checks::dns_subdomain(&name, errors);
         }

@@ -2,6 +2,7 @@
 //!
 //! A chain of small plugins with one trait, in a fixed order. Each says which requests concern it.
 
+mod escalation;
 mod namespace_lifecycle;
 
 use std::fmt::Debug;
@@ -11,6 +12,7 @@ use rhumb_api::Object;
 use rhumb_meta::Status;
 
 use crate::resources::Call;
+use escalation::Escalation;
 use namespace_lifecycle::NamespaceLifecycle;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +61,7 @@ pub struct Chain(Vec<Box<dyn Plugin>>);
 
 impl Default for Chain {
     fn default() -> Self {
-        Chain(vec![Box::new(NamespaceLifecycle)])
+        Chain(vec![Box::new(NamespaceLifecycle), Box::new(Escalation)])
     }
 }
 

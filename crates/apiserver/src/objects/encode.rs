@@ -1,12 +1,14 @@
 //! The bytes of an object.
 //!
-//! An object is encoded once, when it is written. Its keys are sorted, so every encoding of a kind begins with
-//! the same bytes, up to the opening brace of the metadata. Where those are found, a resourceVersion is put in
-//! and an item of a list is cut out without reading the rest.
+//! An object is encoded once, when it is written, its type and metadata first. So every encoding of a kind begins
+//! with the same bytes, up to the opening brace of the metadata. Where those are found, a resourceVersion is put
+//! in and an item of a list is cut out without reading the rest.
 
 use bytes::{Bytes, BytesMut};
 use rhumb_api::Object;
 use rhumb_meta::Revision;
+
+use super::MetadataMut;
 
 /// Knows how encodings of one kind in one version begin.
 #[derive(Debug, Clone)]
@@ -16,6 +18,8 @@ pub struct Encoder {
     /// How much of the head names the kind: all but its first byte, up to `"metadata"`.
     type_bytes: usize,
 }
+
+const HEAD_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 const RESOURCE_VERSION: &str = "\"resourceVersion\":\"";
 
@@ -30,13 +34,23 @@ impl Encoder {
 
     /// The bytes that are stored: without a resourceVersion, which the store gives.
     pub fn stored(&self, object: &mut Object) -> serde_json::Result<Bytes> {
-        if let Some(metadata) = object
-            .get_mut("metadata")
-            .and_then(|value| value.as_object_mut())
+        object.clear_meta("resourceVersion");
+        let mut bytes = Vec::with_capacity(1024);
+        bytes.extend_from_slice(self.head.as_bytes());
+        // The head has the metadata's opening brace already.
+        bytes.pop();
+        serde_json::to_writer(&mut bytes, &object["metadata"])?;
+        for (name, value) in object
+            .iter()
+            .filter(|(name, _)| !HEAD_FIELDS.contains(&name.as_str()))
         {
-            metadata.remove("resourceVersion");
+            bytes.push(b',');
+            serde_json::to_writer(&mut bytes, name)?;
+            bytes.push(b':');
+            serde_json::to_writer(&mut bytes, value)?;
         }
-        serde_json::to_vec(object).map(Bytes::from)
+        bytes.push(b'}');
+        Ok(bytes.into())
     }
 
     /// Stored bytes with their revision in place; `None` if they do not begin as they should.
@@ -127,6 +141,16 @@ mod tests {
             assert_eq!(parse(&later)["metadata"]["resourceVersion"], "123");
             assert_eq!(parse(&later)["spec"], json!({}));
         }
+    }
+
+    #[test]
+    fn whatever_an_object_holds_it_begins_the_same() {
+        let stored =
+            stored(json!({"aggregationRule": 1, "kind": "Pod", "apiVersion": "v1", "lead": 2}));
+        let served = encoder().served(&stored, Revision::new(7)).unwrap();
+        let metadata = json!({"resourceVersion": "7"});
+        let expect = json!({"aggregationRule": 1, "kind": "Pod", "apiVersion": "v1", "lead": 2, "metadata": metadata});
+        assert_eq!(parse(&served), expect);
     }
 
     #[test]

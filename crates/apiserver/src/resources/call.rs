@@ -3,14 +3,16 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 use rhumb_api::{Request, Subresource};
 use rhumb_auth::User;
 use rhumb_meta::{ObjectKey, Status, Timestamp};
+use serde_json::json;
 
 use super::write::Part;
 use super::{
-    Resource, Storage, Version, create, delete, get, list, patch, subresource, update, watch,
+    Resource, Storage, Version, create, delete, get, list, patch, render, review, subresource,
+    update, watch,
 };
 use crate::Api;
 use crate::http::Reply;
@@ -102,7 +104,10 @@ impl Call<'_> {
             return Ok(None);
         }
         if let Some(subresource) = self.subresource {
-            return subresource::answer(self, subresource.kind).await;
+            return subresource::answer(self, subresource.kind).await.map(Some);
+        }
+        if self.resource.storage.is_none() {
+            return self.answer_unstored().await;
         }
         let reply = match self.verb {
             "get" => get::get(self).await,
@@ -116,5 +121,24 @@ impl Call<'_> {
             _ => return Ok(None),
         };
         reply.map(Some)
+    }
+
+    /// Kinds that are asked and not kept.
+    async fn answer_unstored(&self) -> Result<Option<Reply>, Status> {
+        if let Some(reply) = review::answer(self) {
+            return reply.map(Some);
+        }
+        match (&*self.resource.kind.name, self.verb) {
+            ("Binding", _) => subresource::bind_collection(self).await.map(Some),
+            // The components are this server; its own health tells how they are.
+            ("ComponentStatus", "list") => render::value(
+                self,
+                StatusCode::OK,
+                &json!({"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": []}),
+            )
+            .map(Some),
+            ("ComponentStatus", _) => Err(self.not_found()),
+            _ => Ok(None),
+        }
     }
 }

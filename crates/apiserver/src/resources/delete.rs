@@ -134,7 +134,11 @@ impl Edit for Remove<'_> {
             return Ok(Change::Keep(object));
         }
         self.set_finalizers(&mut object);
-        let held = !object.finalizers().is_empty();
+        let held_by_kind = self.call.resource.kind.rules.hold_deletion(&mut object);
+        if held_by_kind && current.object.is_deleting() {
+            return Err(self.already_going(&object));
+        }
+        let held = held_by_kind || !object.finalizers().is_empty();
         match grace {
             Grace::Seconds(seconds) if seconds > 0 || held => Ok(Change::Put(object)),
             Grace::None if held => {
@@ -204,6 +208,14 @@ impl Remove<'_> {
             }
             _ => Grace::Pending,
         }
+    }
+
+    fn already_going(&self, object: &Object) -> Status {
+        Status::conflict(
+            &self.call.resource.group_resource,
+            object.name(),
+            "The system is ensuring all content is removed from this namespace.  Upon completion, this namespace will automatically be purged by the system.",
+        )
     }
 
     fn mark(&self, object: &mut Object, seconds: i64) {

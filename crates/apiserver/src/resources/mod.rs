@@ -10,6 +10,7 @@ mod list;
 mod patch;
 mod registry;
 mod render;
+mod review;
 mod store_status;
 mod subresource;
 mod update;

@@ -111,20 +111,25 @@ pub(super) async fn update_to(
         new.carry_meta(old, "resourceVersion");
     }
     let new = call.prepare_update(old, new, part, dry_run).await?;
-    if is_finished(&new) {
+    if is_finished(call, &new) {
         return Ok(Change::Delete(new));
     }
     Ok(Change::Put(new))
 }
 
-/// A deleted object whose last finalizer has gone.
-fn is_finished(object: &Object) -> bool {
+/// A deleted object that nothing holds any more.
+pub(super) fn is_finished(call: &Call<'_>, object: &Object) -> bool {
     object.is_deleting()
         && object.finalizers().is_empty()
         && object.meta_int("deletionGracePeriodSeconds").unwrap_or(0) == 0
+        && !call.resource.kind.rules.hold_deletion(&mut object.clone())
 }
 
-fn check_preconditions(call: &Call<'_>, current: &Current, new: &Object) -> Result<(), Status> {
+pub(super) fn check_preconditions(
+    call: &Call<'_>,
+    current: &Current,
+    new: &Object,
+) -> Result<(), Status> {
     let conflict =
         |message: String| Status::conflict(&call.resource.group_resource, call.name(), message);
     let (uid, old_uid) = (new.uid(), current.object.uid());

@@ -55,8 +55,8 @@ pub(super) enum Part {
     /// Everything but status.
     Main,
     Status,
-    /// A subresource that checks what it changes by itself.
-    Own,
+    /// A subresource that takes the whole object and changes a part of it; the kind's rules know which.
+    Own(&'static str),
 }
 
 impl Call<'_> {
@@ -271,7 +271,9 @@ impl Call<'_> {
         match part {
             Part::Main => kind.rules.prepare_update(&mut new, old, &request),
             Part::Status => kind.rules.prepare_status_update(&mut new, old, &request),
-            Part::Own => {}
+            Part::Own(name) => kind
+                .rules
+                .prepare_subresource(name, &mut new, old, &request),
         }
         if part != Part::Status {
             self.count_generation(old, &mut new);
@@ -287,7 +289,10 @@ impl Call<'_> {
                 kind.rules
                     .validate_status_update(&view, &old_view, &request, &mut errors)
             }
-            Part::Own => {}
+            Part::Own(name) => {
+                kind.rules
+                    .validate_subresource(name, &view, &old_view, &request, &mut errors)
+            }
         }
         self.invalid_unless_empty(&new, &errors)?;
         if part == Part::Main {
@@ -343,7 +348,7 @@ impl Call<'_> {
             }
             if fields
                 .iter()
-                .any(|&field| conformed.get(field) != old.get(field))
+                .any(|&path| at(&conformed, path) != at(old, path))
             {
                 new.set_meta("generation", old.generation() + 1);
             }
@@ -372,4 +377,11 @@ impl Call<'_> {
             self.warn(warning);
         }
     }
+}
+
+/// The value at a path like `metadata.annotations`.
+fn at<'a>(object: &'a Object, path: &str) -> Option<&'a serde_json::Value> {
+    let mut names = path.split('.');
+    let first = object.get(names.next()?)?;
+    names.try_fold(first, |value, name| value.get(name))
 }

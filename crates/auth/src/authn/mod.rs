@@ -97,7 +97,7 @@ impl Authenticator {
 
     /// Who has this token, and for which of the audiences it is: what a TokenReview asks.
     ///
-    /// No audiences stand for those of this server; tokens of the token file are for any.
+    /// No audiences stand for those of this server, and only for those are the tokens of the token file.
     pub fn authenticate_token(
         &self,
         token: &str,
@@ -107,7 +107,7 @@ impl Authenticator {
         if let Some(user) = self.token_file.as_ref().and_then(|file| file.user(token)) {
             return Ok(Verified {
                 user: user.clone().authenticated(),
-                audiences: audiences.to_vec(),
+                audiences: self.own_audiences(audiences)?,
                 stale: None,
             });
         }
@@ -115,6 +115,26 @@ impl Authenticator {
         let mut verified = verifier.verify(token, audiences, now)?;
         verified.user = verified.user.authenticated();
         Ok(verified)
+    }
+
+    /// Which of the audiences are those of this server. A server without any makes no difference.
+    fn own_audiences(&self, wanted: &[String]) -> Result<Vec<String>, VerifyError> {
+        let own = self.service_accounts.as_ref().map(|it| it.audiences());
+        let Some(own) = own.filter(|own| !own.is_empty()) else {
+            return Ok(wanted.to_vec());
+        };
+        if wanted.is_empty() {
+            return Ok(own.to_vec());
+        }
+        let common: Vec<String> = own
+            .iter()
+            .filter(|&it| wanted.contains(it))
+            .cloned()
+            .collect();
+        match common.is_empty() {
+            true => Err(VerifyError::Foreign),
+            false => Ok(common),
+        }
     }
 }
 

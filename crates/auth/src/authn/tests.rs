@@ -2,6 +2,7 @@ use rcgen::{CertificateParams, DnType, KeyPair};
 use rhumb_meta::Timestamp;
 
 use super::*;
+use crate::token::{AccountSource, ObjectKind, ObjectState};
 use crate::user::extra_key;
 
 fn certificate(attributes: &[(DnType, &str)]) -> CertificateDer<'static> {
@@ -136,6 +137,30 @@ fn users_of_the_token_file_are_authenticated() {
             ..want
         }
     );
+}
+
+#[derive(Debug)]
+struct NoAccounts;
+
+impl AccountSource for NoAccounts {
+    fn look_up(&self, _: ObjectKind, _: &str, _: &str) -> Option<ObjectState> {
+        None
+    }
+}
+
+#[test]
+fn tokens_of_the_file_are_for_this_server() {
+    let own = vec!["api".to_owned(), "also".to_owned()];
+    let verifier = Verifier::new("https://x", own, Vec::new(), Arc::new(NoAccounts));
+    let authenticator = authenticator().with_service_accounts(Arc::new(verifier));
+    let audiences = |wanted: &[&str]| {
+        let wanted: Vec<String> = wanted.iter().map(|&it| it.to_owned()).collect();
+        let verified = authenticator.authenticate_token("secret", &wanted, NOW);
+        verified.map(|it| it.audiences.join(" "))
+    };
+    assert_eq!(audiences(&[]).as_deref(), Ok("api also"));
+    assert_eq!(audiences(&["vault", "api"]).as_deref(), Ok("api"));
+    assert_eq!(audiences(&["vault"]), Err(VerifyError::Foreign));
 }
 
 #[test]

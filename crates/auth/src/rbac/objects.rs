@@ -17,11 +17,19 @@ use crate::user::ServiceAccountName;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Subject {
+    #[serde(deserialize_with = "null_is_empty")]
     pub kind: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(
+        deserialize_with = "null_is_empty",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub api_group: String,
+    #[serde(deserialize_with = "null_is_empty")]
     pub name: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(
+        deserialize_with = "null_is_empty",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub namespace: String,
 }
 
@@ -29,8 +37,11 @@ pub struct Subject {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct RoleRef {
+    #[serde(deserialize_with = "null_is_empty")]
     pub api_group: String,
+    #[serde(deserialize_with = "null_is_empty")]
     pub kind: String,
+    #[serde(deserialize_with = "null_is_empty")]
     pub name: String,
 }
 

@@ -253,6 +253,23 @@ fn what_is_removed_or_replaced_grants_nothing_more() {
 }
 
 #[test]
+fn null_stands_for_what_is_absent() {
+    let index = index(json!([
+        ["ClusterRole", "r", {"metadata": null, "aggregationRule": null, "rules": [
+            {"apiGroups": [""], "resources": ["pods"], "resourceNames": null, "verbs": ["get"]},
+        ]}],
+        ["ClusterRole", "none", {"rules": null}],
+        ["ClusterRoleBinding", "b", binding("ClusterRole", "r", json!([
+            {"kind": "User", "apiGroup": null, "name": "ann", "namespace": null},
+        ]))],
+        ["ClusterRoleBinding", "c", binding("ClusterRole", "none", json!(null))],
+    ]));
+    let ann = User::new("ann", &[]);
+    let pods = Attributes::resource(&ann, "get", "", "pods");
+    assert!(index.policy().authorize(&pods).is_allowed());
+}
+
+#[test]
 fn rules_are_told_once_each_for_a_review() {
     let policy = sample().policy();
     let ann = User::new("ann", &["ops"]);
@@ -328,12 +345,14 @@ fn aggregated_roles_follow_what_they_select() {
     assert_eq!(index.policy().stale_aggregates()[0].1.len(), 1);
 }
 
-/// Run with `--release -- --ignored --nocapture` on a quiet machine.
+/// A release build takes some 0.4 µs for each; what looks at all bindings takes a thousand times as long.
 #[test]
-#[ignore = "measures; wants a release build and a quiet machine"]
 fn ten_thousand_bindings_do_not_slow_a_request() {
+    let bound = match cfg!(debug_assertions) {
+        true => Duration::from_micros(200),
+        false => Duration::from_micros(2),
+    };
     let index = PolicyIndex::new();
-    let started = Instant::now();
     for object in crate::bootstrap::objects() {
         index
             .apply(
@@ -347,16 +366,16 @@ fn ten_thousand_bindings_do_not_slow_a_request() {
     for at in 0..10_000 {
         let subject = json!([{"kind": "User", "name": format!("user-{at}")}]);
         let object = map(binding("ClusterRole", "system:aggregate-to-view", subject));
+        let namespace = format!("ns-{}", at % 500);
         index
             .apply(
                 Kind::RoleBinding,
-                &format!("ns-{}", at % 500),
+                &namespace,
                 &format!("b-{at}"),
                 Some(&object),
             )
             .expect("applies");
     }
-    eprintln!("10,000 bindings taken in within {:?}", started.elapsed());
     let user = User::new("user-4711", &["dev", "system:authenticated"]);
     let allowed = Attributes {
         namespace: "ns-211",
@@ -367,19 +386,19 @@ fn ten_thousand_bindings_do_not_slow_a_request() {
         ..allowed
     };
     for (attributes, want) in [(allowed, true), (denied, false)] {
-        let rounds = 200_000;
-        let started = Instant::now();
-        for _ in 0..rounds {
-            let policy = index.policy();
-            assert_eq!(
-                policy
-                    .authorize(std::hint::black_box(&attributes))
-                    .is_allowed(),
-                want
-            );
-        }
-        let each = started.elapsed() / rounds;
-        eprintln!("{} in {each:?}", attributes.verb);
-        assert!(each < Duration::from_micros(2), "{each:?}");
+        let rounds = 200;
+        let round = || {
+            let started = Instant::now();
+            for _ in 0..rounds {
+                let policy = index.policy();
+                let decision = policy.authorize(std::hint::black_box(&attributes));
+                assert_eq!(decision.is_allowed(), want);
+            }
+            started.elapsed() / rounds
+        };
+        // The best of many: others may be using the machine.
+        let each = (0..50).map(|_| round()).min().expect("rounds");
+        println!("{} in {each:?}", attributes.verb);
+        assert!(each < bound, "{each:?}");
     }
 }

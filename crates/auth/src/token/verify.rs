@@ -134,6 +134,11 @@ impl Verifier {
         }
     }
 
+    /// The audiences of this server.
+    pub fn audiences(&self) -> &[String] {
+        &self.audiences
+    }
+
     pub(super) fn issuer(&self) -> &str {
         &self.issuer
     }

@@ -52,12 +52,17 @@ enum Mode {
 }
 
 impl Mailbox {
-    pub(crate) fn new(filter: Filter, next: u64) -> Self {
+    /// For a watcher that has the changes before `next`. If it is `live`, there are none from there on yet.
+    pub(crate) fn new(filter: Filter, next: u64, live: bool) -> Self {
+        let mode = match live {
+            true => Mode::Live,
+            false => Mode::Behind(next),
+        };
         Mailbox {
             filter,
             queue: Mutex::new(Queue {
                 events: VecDeque::new(),
-                mode: Mode::Behind(next),
+                mode,
                 end: None,
             }),
             filled: Notify::new(),

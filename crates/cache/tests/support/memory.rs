@@ -26,6 +26,8 @@ struct State {
     /// What every read and stream answers.
     failure: Option<Error>,
     breaks: u64,
+    /// How often it was asked for its revision.
+    questions: usize,
     /// A key that cannot be read.
     damaged: Option<String>,
 }
@@ -51,6 +53,10 @@ impl Memory {
 
     pub fn mend(&self) {
         self.state().failure = None;
+    }
+
+    pub fn questions(&self) -> usize {
+        self.state().questions
     }
 
     pub fn damage(&self, key: &str) {
@@ -198,7 +204,14 @@ impl Store for Memory {
     }
 
     async fn revision(&self) -> Result<Revision> {
-        Ok(self.healthy()?.revision)
+        let revision = {
+            let mut state = self.healthy()?;
+            state.questions += 1;
+            state.revision
+        };
+        // An answer takes its time, and may be old when it arrives.
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        Ok(revision)
     }
 
     async fn compact(&self, revision: Revision) -> Result<()> {

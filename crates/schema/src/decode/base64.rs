@@ -116,7 +116,7 @@ fn write(mut digits: Vec<u8>) -> String {
         .iter()
         .map(|&digit| char::from(ALPHABET[usize::from(digit)]))
         .collect();
-    while text.len() % 4 != 0 {
+    while !text.len().is_multiple_of(4) {
         text.push('=');
     }
     text

@@ -4,6 +4,7 @@
 //! are read alike.
 
 mod base64;
+mod scalars;
 mod spot;
 mod times;
 mod walk;
@@ -15,8 +16,8 @@ use crate::json;
 use crate::{Object, Table, TypeId};
 use walk::{Stop, Walk};
 
+pub(crate) use scalars::{canonical_quantity, float, zero};
 pub(crate) use times::{canonical_micro_time, canonical_time};
-pub(crate) use walk::{canonical_quantity, float, zero};
 
 /// How deep values may be nested that are kept. It is far from what a thread's stack can take, also for those
 /// who walk through the object later on.
@@ -59,25 +60,44 @@ pub fn decode_json(
     options: Options,
 ) -> Result<Decoded, DecodeError> {
     let mut walk = Walk::new(table, bytes, options);
-    let stop = match walk.document(of) {
-        Ok(object) => match walk.first_error() {
-            None => {
-                return Ok(Decoded {
+    let read = walk.document(of);
+    finish(walk, read, bytes, options)
+}
+
+/// Reads an object of no type, such as a patch; duplicate fields are the only problem it can have.
+pub fn decode_any(bytes: &[u8], strict: bool) -> Result<Decoded, DecodeError> {
+    let options = Options {
+        strict,
+        whole: false,
+    };
+    let table = Table::default();
+    let mut walk = Walk::new(&table, bytes, options);
+    let read = walk.any_document();
+    finish(walk, read, bytes, options)
+}
+
+fn finish(
+    mut walk: Walk<'_, '_>,
+    read: Result<Object, Stop>,
+    bytes: &[u8],
+    options: Options,
+) -> Result<Decoded, DecodeError> {
+    let stop = match read {
+        Ok(object) => {
+            return match walk.first_error() {
+                Some(error) => Err(DecodeError(error)),
+                None => Ok(Decoded {
                     object,
                     problems: walk.into_problems(),
-                });
-            }
-            Some(error) => return Err(DecodeError(error)),
-        },
+                }),
+            };
+        }
         Err(stop) => stop,
     };
     // Upstream looks for malformed JSON before anything else.
     if let Err(mistake) = json::check(bytes) {
-        return Err(DecodeError(if options.whole {
-            format!("{NO_KIND}{mistake}")
-        } else {
-            mistake
-        }));
+        let prefix = if options.whole { NO_KIND } else { "" };
+        return Err(DecodeError(format!("{prefix}{mistake}")));
     }
     Err(DecodeError(walk.kind_error().unwrap_or(match stop {
         Stop::Refused(error) => error,

@@ -171,6 +171,21 @@ fn what_a_patch_made_is_read_like_any_text() {
 }
 
 #[test]
+fn an_object_of_no_type_is_kept_whole() {
+    let text = br#"{"a":{"$patch":"x","b":[null,{"c":1,"c":2.5}]},"d":1,"d":null}"#;
+    let decoded = decode_any(text, true).expect("readable");
+    let expect = json!({"a": {"$patch": "x", "b": [null, {"c": 2.5}]}, "d": null});
+    assert_eq!(json!(decoded.object), expect);
+    let problems = ["duplicate field \"a.b[1].c\"", "duplicate field \"d\""];
+    assert_eq!(decoded.problems, problems);
+    let error = decode_any(b"[1]", true).expect_err("no object");
+    let expect = "json: cannot unmarshal array into Go value of type map[string]interface {}";
+    assert_eq!(error.0, expect);
+    let error = decode_any(b"{", true).expect_err("malformed");
+    assert_eq!(error.0, "unexpected end of JSON input");
+}
+
+#[test]
 fn yaml_that_grows_is_refused() {
     let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
     for n in 1..10 {

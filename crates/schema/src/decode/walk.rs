@@ -5,12 +5,13 @@
 
 use std::collections::HashSet;
 
-use rhumb_meta::{Quantity, gotext};
-use serde_json::{Number, Value};
+use rhumb_meta::gotext;
+use serde_json::Value;
 
+use super::scalars::{any_number, zero};
 use super::spot::{self, Spot, Step};
 use super::times::{canonical_micro_time, canonical_time};
-use super::{MAX_DEPTH, NO_KIND, Options, base64};
+use super::{MAX_DEPTH, NO_KIND, Options};
 use crate::json::{Malformed, Reader};
 use crate::{Field, Items, Object, Shape, Table, Type, TypeId};
 
@@ -31,8 +32,8 @@ impl From<Malformed> for Stop {
 }
 
 pub(super) struct Walk<'t, 'i> {
-    table: &'t Table,
-    reader: Reader<'i>,
+    pub(super) table: &'t Table,
+    pub(super) reader: Reader<'i>,
     options: Options,
     depth: usize,
     problems: Vec<String>,
@@ -43,10 +44,10 @@ pub(super) struct Walk<'t, 'i> {
     kind_mismatch: Option<String>,
 }
 
-type Here<'s> = Option<&'s Spot<'s>>;
+pub(super) type Here<'s> = Option<&'s Spot<'s>>;
 
 /// `None` where Go has the zero value.
-type Read = Result<Option<Value>, Stop>;
+pub(super) type Read = Result<Option<Value>, Stop>;
 
 impl<'t, 'i> Walk<'t, 'i> {
     pub(super) fn new(table: &'t Table, bytes: &'i [u8], options: Options) -> Walk<'t, 'i> {
@@ -92,6 +93,21 @@ impl<'t, 'i> Walk<'t, 'i> {
         }
     }
 
+    /// An object of no type.
+    pub(super) fn any_document(&mut self) -> Result<Object, Stop> {
+        let object = match self.reader.peek()? {
+            b'{' => self.deeper(|walk| walk.any_object(None))?,
+            b'n' => self.reader.word("null").map(|()| Object::new())?,
+            _ => {
+                let found = self.skip_as("number")?;
+                self.mismatch = Some(spot::mismatch(None, found, "map[string]interface {}"));
+                Object::new()
+            }
+        };
+        self.reader.end()?;
+        Ok(object)
+    }
+
     /// Reads one value of that shape. `old` is what an earlier field of that name left there.
     fn value(&mut self, shape: &Shape, old: Option<Value>, here: Here<'_>) -> Read {
         if self.reader.peek()? == b'n' {
@@ -112,7 +128,7 @@ impl<'t, 'i> Walk<'t, 'i> {
             Shape::Time => self.text_type(here, canonical_time),
             Shape::MicroTime => self.text_type(here, canonical_micro_time),
             Shape::Duration => self.text_type(here, |text| Ok(text.to_owned())),
-            Shape::Any => self.deeper(|walk| walk.any()).map(Some),
+            Shape::Any => self.raw(here).map(Some),
             Shape::Object(id) => self.object(*id, old, here),
             Shape::List(items) => self.list(items, shape, old, here),
             Shape::Map(values) => self.map(values, shape, old, here),
@@ -183,7 +199,7 @@ impl<'t, 'i> Walk<'t, 'i> {
         here: Here<'_>,
     ) -> Result<(), Stop> {
         if of.open {
-            let value = self.deeper(|walk| walk.any())?;
+            let value = self.raw(here)?;
             object.insert(name.to_owned(), value);
         } else {
             self.problem("unknown field", here, name);
@@ -284,27 +300,18 @@ impl<'t, 'i> Walk<'t, 'i> {
         }
     }
 
-    fn any(&mut self) -> Result<Value, Stop> {
+    /// A value that upstream keeps as it is, without a look inside.
+    fn raw(&mut self, here: Here<'_>) -> Result<Value, Stop> {
+        let strict = std::mem::replace(&mut self.options.strict, false);
+        let value = self.any(here);
+        self.options.strict = strict;
+        value
+    }
+
+    fn any(&mut self, here: Here<'_>) -> Result<Value, Stop> {
         Ok(match self.reader.peek()? {
-            b'{' => {
-                self.reader.open(b'{')?;
-                let mut first = true;
-                let mut object = Object::new();
-                while let Some(key) = self.reader.key(&mut first)? {
-                    let value = self.deeper(|walk| walk.any())?;
-                    object.insert(key.into_owned(), value);
-                }
-                Value::Object(object)
-            }
-            b'[' => {
-                self.reader.open(b'[')?;
-                let mut first = true;
-                let mut list = Vec::new();
-                while self.reader.item(&mut first)? {
-                    list.push(self.deeper(|walk| walk.any())?);
-                }
-                Value::Array(list)
-            }
+            b'{' => Value::Object(self.deeper(|walk| walk.any_object(here))?),
+            b'[' => Value::Array(self.deeper(|walk| walk.any_list(here))?),
             b'"' => Value::String(self.reader.string()?.into_owned()),
             b'n' => self.reader.word("null").map(|()| Value::Null)?,
             b't' => self.reader.word("true").map(|()| Value::Bool(true))?,
@@ -313,129 +320,47 @@ impl<'t, 'i> Walk<'t, 'i> {
         })
     }
 
-    fn string(&mut self, shape: &Shape, here: Here<'_>) -> Read {
-        if self.reader.peek()? != b'"' {
-            return self.misfit(shape, here);
-        }
-        Ok(Some(Value::String(self.reader.string()?.into_owned())))
-    }
-
-    fn bool(&mut self, shape: &Shape, here: Here<'_>) -> Read {
-        match self.reader.peek()? {
-            b't' => self.reader.word("true")?,
-            b'f' => {
-                self.reader.word("false")?;
-                return Ok(Some(Value::Bool(false)));
+    fn any_object(&mut self, here: Here<'_>) -> Result<Object, Stop> {
+        self.reader.open(b'{')?;
+        let mut first = true;
+        let mut object = Object::new();
+        while let Some(key) = self.reader.key(&mut first)? {
+            if self.options.strict && object.contains_key(&*key) {
+                self.problem("duplicate field", here, &key);
             }
-            _ => return self.misfit(shape, here),
+            let spot = Spot {
+                before: here,
+                step: Step::Key(&key),
+            };
+            let value = self.any(Some(&spot))?;
+            object.insert(key.into_owned(), value);
         }
-        Ok(Some(Value::Bool(true)))
+        Ok(object)
     }
 
-    fn integer(
-        &mut self,
-        shape: &Shape,
-        range: std::ops::RangeInclusive<i64>,
-        here: Here<'_>,
-    ) -> Read {
-        if !is_number(self.reader.peek()?) {
-            return self.misfit(shape, here);
+    fn any_list(&mut self, here: Here<'_>) -> Result<Vec<Value>, Stop> {
+        self.reader.open(b'[')?;
+        let mut first = true;
+        let mut list = Vec::new();
+        while self.reader.item(&mut first)? {
+            let spot = Spot {
+                before: here,
+                step: Step::Index(list.len()),
+            };
+            list.push(self.any(Some(&spot))?);
         }
-        let literal = self.reader.number()?;
-        match literal.parse::<i64>().ok().filter(|n| range.contains(n)) {
-            Some(number) => Ok(Some(number.into())),
-            None => {
-                let go = spot::go_type(self.table, here, shape);
-                self.save(
-                    spot::mismatch(here, &format!("number {literal}"), &go),
-                    here,
-                );
-                Ok(None)
-            }
-        }
-    }
-
-    fn float(&mut self, shape: &Shape, here: Here<'_>) -> Read {
-        if !is_number(self.reader.peek()?) {
-            return self.misfit(shape, here);
-        }
-        let literal = self.reader.number()?;
-        match literal.parse::<f64>().ok().filter(|n| n.is_finite()) {
-            Some(number) => Ok(Some(float(number))),
-            None => {
-                let go = spot::go_type(self.table, here, shape);
-                self.save(
-                    spot::mismatch(here, &format!("number {literal}"), &go),
-                    here,
-                );
-                Ok(None)
-            }
-        }
-    }
-
-    fn bytes(&mut self, shape: &Shape, here: Here<'_>) -> Read {
-        if self.reader.peek()? != b'"' {
-            return self.misfit(shape, here);
-        }
-        let text = self.reader.string()?;
-        match base64::canonical(&text) {
-            Ok(canonical) => Ok(Some(Value::String(canonical.into_owned()))),
-            Err(at) => {
-                self.save(format!("illegal base64 data at input byte {at}"), here);
-                Ok(None)
-            }
-        }
-    }
-
-    fn quantity(&mut self) -> Read {
-        let raw = String::from_utf8_lossy(self.reader.skip()?);
-        let text = raw
-            .strip_prefix('"')
-            .and_then(|rest| rest.strip_suffix('"'))
-            .unwrap_or(&raw);
-        canonical_quantity(text.trim())
-            .map(|text| Some(Value::String(text)))
-            .map_err(Stop::Refused)
-    }
-
-    fn int_or_string(&mut self, here: Here<'_>) -> Read {
-        if self.reader.peek()? == b'"' {
-            return Ok(Some(Value::String(self.reader.string()?.into_owned())));
-        }
-        let found = if is_number(self.reader.peek()?) {
-            let literal = self.reader.number()?;
-            if let Ok(number) = literal.parse::<i32>() {
-                return Ok(Some(number.into()));
-            }
-            format!("number {literal}")
-        } else {
-            self.skip_as("number")?.to_owned()
-        };
-        Err(Stop::Refused(spot::mismatch(here, &found, "int32")))
-    }
-
-    /// A type that is a string in JSON and checks it itself.
-    fn text_type(&mut self, here: Here<'_>, read: fn(&str) -> Result<String, String>) -> Read {
-        if self.reader.peek()? != b'"' {
-            let found = self.skip_as("number")?;
-            return Err(Stop::Refused(spot::mismatch(here, found, "string")));
-        }
-        let text = self.reader.string()?;
-        match read(&text) {
-            Ok(canonical) => Ok(Some(Value::String(canonical))),
-            Err(error) => Err(Stop::Refused(error)),
-        }
+        Ok(list)
     }
 
     /// Reads over a value that is of another type than it should be.
-    fn misfit(&mut self, shape: &Shape, here: Here<'_>) -> Read {
+    pub(super) fn misfit(&mut self, shape: &Shape, here: Here<'_>) -> Read {
         let found = self.skip_as("number")?;
         let go = spot::go_type(self.table, here, shape);
         self.save(spot::mismatch(here, found, &go), here);
         Ok(None)
     }
 
-    fn skip_as(&mut self, number: &'static str) -> Result<&'static str, Stop> {
+    pub(super) fn skip_as(&mut self, number: &'static str) -> Result<&'static str, Stop> {
         let found = match self.reader.peek()? {
             b'{' => "object",
             b'[' => "array",
@@ -447,7 +372,7 @@ impl<'t, 'i> Walk<'t, 'i> {
         Ok(found)
     }
 
-    fn save(&mut self, mismatch: String, here: Here<'_>) {
+    pub(super) fn save(&mut self, mismatch: String, here: Here<'_>) {
         if self.options.whole && self.kind_mismatch.is_none() && self.depth == 1 {
             self.kind_mismatch = kind_mismatch(&mismatch, here);
         }
@@ -513,56 +438,4 @@ fn is_pointer(here: Here<'_>) -> bool {
         here.map(|spot| spot.step),
         Some(Step::Field(_, Field { pointer: true, .. }))
     )
-}
-
-fn is_number(first: u8) -> bool {
-    first == b'-' || first.is_ascii_digit()
-}
-
-/// Go's zero value of a shape, as JSON shows it.
-pub(crate) fn zero(shape: &Shape) -> Value {
-    match shape {
-        Shape::String => Value::String(String::new()),
-        Shape::Bool => Value::Bool(false),
-        Shape::Int32 | Shape::Int64 | Shape::Float64 | Shape::IntOrString => 0.into(),
-        Shape::Quantity => Value::String("0".to_owned()),
-        Shape::Duration => Value::String("0s".to_owned()),
-        Shape::Object(_) => Value::Object(Object::new()),
-        Shape::OrBool(_) => Value::Bool(false),
-        Shape::Bytes
-        | Shape::Time
-        | Shape::MicroTime
-        | Shape::Any
-        | Shape::List(_)
-        | Shape::Map(_)
-        | Shape::OrList(_)
-        | Shape::OrStrings(_) => Value::Null,
-    }
-}
-
-pub(crate) fn canonical_quantity(text: &str) -> Result<String, String> {
-    Quantity::parse(text)
-        .map(|quantity| quantity.to_string())
-        .map_err(|error| error.to_string())
-}
-
-/// Whole numbers are written without a point, as Go does.
-pub(crate) fn float(number: f64) -> Value {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    if number.fract() == 0.0 && number.abs() < EXACT {
-        #[expect(clippy::cast_possible_truncation, reason = "it is whole and in range")]
-        return (number as i64).into();
-    }
-    Number::from_f64(number).map_or(Value::Null, Value::Number)
-}
-
-fn any_number(literal: &str) -> Value {
-    if let Ok(number) = literal.parse::<i64>() {
-        return number.into();
-    }
-    if let Ok(number) = literal.parse::<u64>() {
-        return number.into();
-    }
-    let number = literal.parse::<f64>().ok().and_then(Number::from_f64);
-    number.map_or(Value::Null, Value::Number)
 }

@@ -7,7 +7,7 @@ use serde_saphyr::{DuplicateKeyPolicy, Error};
 use super::{DecodeError, float};
 
 /// The parser needs more of the stack for a level than the decoder.
-const MAX_DEPTH: usize = 100;
+const MAX_DEPTH: usize = 60;
 /// How many nodes aliases may stand for, all together.
 const MAX_ALIASED_NODES: usize = 100_000;
 const MAX_NODES: usize = 1_000_000;

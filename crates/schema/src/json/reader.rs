@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use super::syntax::MAX_DEPTH;
-use super::unquote::unquote;
+use super::unquote::{replace_invalid, unquote};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed;
@@ -49,24 +49,28 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn string(&mut self) -> Result<Cow<'a, str>, Malformed> {
-        unquote(self.quoted()?)
-    }
-
-    /// What is between quotes, with escapes as they stand.
-    fn quoted(&mut self) -> Result<&'a [u8], Malformed> {
         self.expect(b'"')?;
-        let start = self.at;
+        let rest = &self.bytes[self.at..];
+        let mut escaped = false;
+        let mut end = 0;
         loop {
-            match self.bytes.get(self.at) {
+            match rest.get(end) {
                 Some(b'"') => break,
-                Some(b'\\') => self.at += 2,
+                Some(b'\\') => {
+                    escaped = true;
+                    end += 2;
+                }
                 Some(0..=0x1f) | None => return Err(Malformed),
-                Some(_) => self.at += 1,
+                Some(_) => end += 1,
             }
         }
-        let text = &self.bytes[start..self.at];
-        self.at += 1;
-        Ok(text)
+        self.at += end + 1;
+        let text = &rest[..end];
+        if escaped {
+            unquote(text).map(Cow::Owned)
+        } else {
+            Ok(replace_invalid(text))
+        }
     }
 
     pub(crate) fn number(&mut self) -> Result<&'a str, Malformed> {

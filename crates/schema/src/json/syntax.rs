@@ -27,10 +27,7 @@ struct Scanner<'a> {
 impl Scanner<'_> {
     fn document(&mut self) -> Result<(), String> {
         self.begin_value()?;
-        loop {
-            let Some(&bracket) = self.open.last() else {
-                break;
-            };
+        while let Some(&bracket) = self.open.last() {
             let (byte, context) = match bracket {
                 b'{' => (self.next()?, "after object key:value pair"),
                 _ => (self.next()?, "after array element"),

@@ -5,10 +5,7 @@ use std::borrow::Cow;
 use super::Malformed;
 
 /// Takes what is between the quotes.
-pub(super) fn unquote(quoted: &[u8]) -> Result<Cow<'_, str>, Malformed> {
-    if !quoted.contains(&b'\\') {
-        return Ok(replace_invalid(quoted));
-    }
+pub(super) fn unquote(quoted: &[u8]) -> Result<String, Malformed> {
     let mut text = String::with_capacity(quoted.len());
     let mut rest = quoted;
     while let Some(at) = rest.iter().position(|&byte| byte == b'\\') {
@@ -16,11 +13,11 @@ pub(super) fn unquote(quoted: &[u8]) -> Result<Cow<'_, str>, Malformed> {
         rest = escape(&rest[at + 1..], &mut text)?;
     }
     text.push_str(&replace_invalid(rest));
-    Ok(Cow::Owned(text))
+    Ok(text)
 }
 
 /// Go replaces each byte that is wrong; Rust replaces each run of bytes that could have become a character.
-fn replace_invalid(bytes: &[u8]) -> Cow<'_, str> {
+pub(super) fn replace_invalid(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Cow::Borrowed(text);
     }

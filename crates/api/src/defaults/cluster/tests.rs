@@ -87,3 +87,70 @@ fn services_are_filled_by_their_type() {
         json!({"spec": {"type": "ExternalName", "sessionAffinity": "None", "externalName": "a"}});
     check("Service", name.clone(), name);
 }
+
+#[test]
+fn policies_say_what_they_are_about() {
+    let policy = |spec: Value| json!({"spec": spec});
+    check(
+        "networking.v1.NetworkPolicy",
+        policy(json!({})),
+        policy(json!({"policyTypes": ["Ingress"]})),
+    );
+    check(
+        "networking.v1.NetworkPolicy",
+        policy(json!({"egress": [{}]})),
+        policy(json!({"egress": [{}], "policyTypes": ["Ingress", "Egress"]})),
+    );
+    let egress = policy(json!({"egress": [{}], "policyTypes": ["Egress"]}));
+    check("networking.v1.NetworkPolicy", egress.clone(), egress);
+}
+
+#[test]
+fn bindings_are_within_their_group() {
+    let group = "rbac.authorization.k8s.io";
+    check(
+        "rbac.v1.RoleBinding",
+        json!({"roleRef": {"kind": "Role"}}),
+        json!({"roleRef": {"kind": "Role", "apiGroup": group}}),
+    );
+    check(
+        "rbac.v1.Subject",
+        json!({"kind": "User"}),
+        json!({"kind": "User", "apiGroup": group}),
+    );
+    let account = json!({"kind": "ServiceAccount"});
+    check("rbac.v1.Subject", account.clone(), account);
+}
+
+#[test]
+fn absent_is_not_empty_where_it_matters() {
+    check(
+        "discovery.v1.EndpointPort",
+        json!({}),
+        json!({"name": "", "protocol": "TCP"}),
+    );
+    let empty = json!({"preemptionPolicy": ""});
+    check("scheduling.v1.PriorityClass", empty.clone(), empty);
+}
+
+#[test]
+fn storage_is_filled() {
+    check(
+        "PersistentVolume",
+        json!({}),
+        json!({"status": {"phase": "Pending"},
+            "spec": {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"}}),
+    );
+    check(
+        "storage.v1.StorageClass",
+        json!({"reclaimPolicy": "Retain"}),
+        json!({"reclaimPolicy": "Retain", "volumeBindingMode": "Immediate"}),
+    );
+    check(
+        "storage.v1.CSIDriver",
+        json!({"spec": {"attachRequired": false}}),
+        json!({"spec": {"attachRequired": false, "podInfoOnMount": false, "storageCapacity": false,
+            "fsGroupPolicy": "ReadWriteOnceWithFSType", "volumeLifecycleModes": ["Persistent"],
+            "requiresRepublish": false, "seLinuxMount": false}}),
+    );
+}

@@ -19,6 +19,7 @@ pub(super) fn kind() -> Kind {
         "jobs",
         "io.k8s.api.batch.v1.Job",
     )
+    .orphans_dependents()
     .category("all")
     .generation(Generation::Of(&["spec"]))
     .status()

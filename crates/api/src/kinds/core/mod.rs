@@ -4,7 +4,7 @@ mod binding;
 mod component_status;
 mod config_map;
 mod endpoints;
-mod event;
+pub(super) mod event;
 mod limit_range;
 mod namespace;
 mod node;
@@ -17,6 +17,7 @@ mod resource_quota;
 mod secret;
 mod service;
 mod service_account;
+mod volume_rules;
 
 use crate::Kind;
 

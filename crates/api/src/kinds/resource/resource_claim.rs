@@ -16,6 +16,7 @@ pub(super) fn kind() -> Kind {
         "resourceclaims",
         "io.k8s.api.resource.v1.ResourceClaim",
     )
+    .returns_deleted()
     .status()
     .rules(ResourceClaim)
 }

@@ -14,6 +14,7 @@ pub(super) fn kind() -> Kind {
         "resourceclaimtemplates",
         "io.k8s.api.resource.v1.ResourceClaimTemplate",
     )
+    .returns_deleted()
     .rules(ResourceClaimTemplate)
 }
 

@@ -20,6 +20,7 @@ pub(super) fn kind() -> Kind {
         "resourceslices",
         "io.k8s.api.resource.v1.ResourceSlice",
     )
+    .returns_deleted()
     .generation(Generation::Of(&["spec"]))
     .selectable(&[
         Selectable {

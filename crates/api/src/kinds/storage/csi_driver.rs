@@ -17,6 +17,7 @@ pub(super) fn kind() -> Kind {
         "csidrivers",
         "io.k8s.api.storage.v1.CSIDriver",
     )
+    .returns_deleted()
     .updates_need_version()
     .rules(CsiDriver)
 }

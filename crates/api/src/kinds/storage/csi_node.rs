@@ -19,6 +19,7 @@ pub(super) fn kind() -> Kind {
         "csinodes",
         "io.k8s.api.storage.v1.CSINode",
     )
+    .returns_deleted()
     .updates_need_version()
     .rules(CsiNode)
 }

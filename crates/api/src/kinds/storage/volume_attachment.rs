@@ -16,6 +16,8 @@ pub(super) fn kind() -> Kind {
         "volumeattachments",
         "io.k8s.api.storage.v1.VolumeAttachment",
     )
+    .returns_deleted()
+    .updates_need_version()
     .status()
     .updates_need_version()
     .rules(VolumeAttachment)

@@ -15,6 +15,7 @@ pub(super) fn kind() -> Kind {
         "volumeattributesclasses",
         "io.k8s.api.storage.v1.VolumeAttributesClass",
     )
+    .returns_deleted()
     .short(&["vac"])
     .rules(VolumeAttributesClass)
 }

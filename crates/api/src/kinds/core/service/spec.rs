@@ -7,7 +7,7 @@ use rhumb_meta::{gotext, validation};
 
 use super::{cluster_ips, is_externally_accessible, is_headless, needs_health_check, texts};
 use crate::gates::Feature;
-use crate::{Request, View, addresses, checks, metadata};
+use crate::{Request, View, addresses, checks, selectors};
 
 const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 const ONLY_LOAD_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'";
@@ -26,7 +26,7 @@ pub(super) fn validate(
     let is_strict = request.gates.enabled(Feature::StrictIPCIDRValidation);
     validate_type_fields(&spec, errors);
     validate_ports(&spec, errors);
-    metadata::validate_labels(&spec.field("selector"), errors);
+    selectors::validate_labels(&spec.field("selector"), errors);
     validate_affinity(&spec, errors);
     cluster_ips::validate(&spec, &old_spec, is_strict, errors);
     validate_external_ips(&spec, &old_spec, is_strict, errors);

@@ -21,6 +21,9 @@ pub(super) fn validate_change(new: &View<'_>, old: &View<'_>, errors: &mut Error
     }
 }
 
+/// Whether a service has what a type has.
+type Has = fn(&Object) -> bool;
+
 /// Takes away what the old type had and the new one does not, unless the client has changed it too: then it is
 /// for validation to refuse.
 pub(super) fn drop_what_the_type_does_not_have(service: &mut Object, old: &Object) {
@@ -44,7 +47,7 @@ pub(super) fn drop_what_the_type_does_not_have(service: &mut Object, old: &Objec
             }
         }
     }
-    let lost: [(fn(&Object) -> bool, &str); 4] = [
+    let lost: [(Has, &str); 4] = [
         (needs_health_check_port, "spec.healthCheckNodePort"),
         (is_balancer, "spec.allocateLoadBalancerNodePorts"),
         (is_balancer, "spec.loadBalancerClass"),
