@@ -128,7 +128,7 @@ pub enum NameRule {
 pub enum Generation {
     /// The kind has none.
     None,
-    /// It grows with every change of these fields, by their paths: `spec`, `metadata.annotations`.
+    /// It grows with every change of these top-level fields.
     Of(&'static [&'static str]),
     /// Set to 1 at creation, and never again.
     Constant,

@@ -2,11 +2,11 @@
 
 use rhumb_meta::field::{BadValue, Error, ErrorList};
 use rhumb_meta::labels::{Labels, Selector, ValidationOptions};
-use rhumb_meta::validation::Problems;
 use rhumb_meta::{LabelSelector, gotext};
 use serde::Deserialize as _;
 use serde_json::Value;
 
+pub(crate) use crate::checks::{at_most_100_percent, invalid_text, problems};
 use crate::{Object, View};
 
 /// A number that is absent counts as zero.
@@ -84,18 +84,6 @@ pub(crate) fn not_supported_text(field: &View<'_>, supported: &[&str], errors: &
     errors.push(Error::not_supported(field.path(), value, supported));
 }
 
-/// Refuses a text, shown as Go quotes it.
-pub(crate) fn invalid_text(field: &View<'_>, errors: &mut ErrorList, detail: impl Into<String>) {
-    errors.push(Error::invalid(field.path(), field.str(), detail));
-}
-
-/// One error for each problem.
-pub(crate) fn invalid_for_each(field: &View<'_>, problems: Problems, errors: &mut ErrorList) {
-    for problem in problems {
-        invalid_text(field, errors, problem);
-    }
-}
-
 /// A percentage as text, or a number that is not negative.
 pub(crate) fn int_or_percent(field: &View<'_>, errors: &mut ErrorList) {
     match field.opt_str() {
@@ -106,12 +94,6 @@ pub(crate) fn int_or_percent(field: &View<'_>, errors: &mut ErrorList) {
         ),
         Some(_) => {}
         None => nonnegative(field, errors),
-    }
-}
-
-pub(crate) fn at_most_100_percent(field: &View<'_>, errors: &mut ErrorList) {
-    if field.opt_str().and_then(percent).is_some_and(|n| n > 100) {
-        field.invalid(errors, "must not be greater than 100%");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{Object, edit};
+use crate::{Object, edit, fields};
 
 pub(super) fn storage_class(class: &mut Object) {
     edit::default(class, "reclaimPolicy", "Delete");
@@ -73,7 +73,7 @@ fn default_stored_versions(object: &mut Object) {
     if stored.is_some_and(|versions| !versions.is_empty()) {
         return;
     }
-    let name = edit::items(object, &["spec", "versions"])
+    let name = fields::objects_mut(object, "spec.versions")
         .find(|version| version.get("storage") == Some(&Value::Bool(true)))
         .map(|version| edit::text(version, "name").to_owned());
     if let Some(name) = name {

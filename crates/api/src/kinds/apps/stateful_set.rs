@@ -160,7 +160,7 @@ fn validate_spec(
     checks::nonnegative(&spec.field("ordinals").field("start"), errors);
     let service = spec.field("serviceName");
     if !tolerance.service_name && !service.is_empty() {
-        checks::invalid_for_each(&service, validation::dns1123_label(service.str()), errors);
+        checks::problems(&service, validation::dns1123_label(service.str()), errors);
     }
     validate_selector_and_template(spec, old, tolerance, errors);
 }

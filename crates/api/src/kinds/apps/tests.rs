@@ -169,6 +169,34 @@ fn names_that_pods_cannot_have_are_warned_of() {
 }
 
 #[test]
+fn a_changed_annotation_is_a_new_generation_of_a_deployment() {
+    let kind = deployment::kind();
+    let old = with(&workload(), "metadata.generation", json!(4));
+    let generation =
+        |object: &Value| updated(&kind, object, &old)["metadata"]["generation"].clone();
+    assert_eq!(generation(&old), 4);
+    let changed = with(&old, "metadata.annotations", json!({"a": "b"}));
+    assert_eq!(generation(&changed), 5);
+}
+
+#[test]
+fn what_is_wrong_with_a_template_is_found() {
+    let object = with(&workload(), "spec.template.spec.containers", json!([]));
+    for kind in [
+        deployment::kind(),
+        replica_set::kind(),
+        daemon_set::kind(),
+        stateful_set::kind(),
+    ] {
+        check_create(
+            &kind,
+            &object,
+            &["spec.template.spec.containers: Required value"],
+        );
+    }
+}
+
+#[test]
 fn daemon_sets_count_the_changes_of_their_template() {
     let kind = daemon_set::kind();
     let name = "deprecated.daemonset.template.generation";

@@ -64,7 +64,9 @@ fn a_job_selects_its_pods_by_its_uid() {
         job["spec"]["selector"],
         json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u-1"}})
     );
-    assert_eq!(job["metadata"]["labels"], json!({"app": "sum"}));
+    assert_eq!(&job["metadata"]["labels"], labels);
+    let own = with(&a_job(), "metadata.labels", json!({"mine": "yes"}));
+    assert_eq!(stored(&own)["metadata"]["labels"], json!({"mine": "yes"}));
 }
 
 #[test]

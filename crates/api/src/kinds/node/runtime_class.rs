@@ -32,7 +32,7 @@ impl Rules for RuntimeClass {
         if handler.is_empty() {
             handler.required(errors, "");
         } else {
-            checks::invalid_for_each(&handler, validation::dns1123_label(handler.str()), errors);
+            checks::problems(&handler, validation::dns1123_label(handler.str()), errors);
         }
         let scheduling = object.field("scheduling");
         selectors::validate_labels(&scheduling.field("nodeSelector"), errors);

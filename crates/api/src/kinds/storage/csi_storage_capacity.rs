@@ -29,7 +29,7 @@ impl Rules for CsiStorageCapacity {
         let topology = object.field("nodeTopology");
         checks::validate_selector(&topology, ValidationOptions::default(), errors);
         let class = object.field("storageClassName");
-        checks::invalid_for_each(&class, validation::dns1123_subdomain(class.str()), errors);
+        checks::problems(&class, validation::dns1123_subdomain(class.str()), errors);
         let capacity = object.field("capacity");
         if resource_names::quantity(&capacity).is_some_and(|quantity| quantity.is_negative()) {
             capacity.invalid(errors, "must be greater than or equal to 0");

@@ -77,7 +77,7 @@ fn validate_topology(expressions: &View<'_>, errors: &mut ErrorList) {
             }
         }
         let key = expression.field("key");
-        checks::invalid_for_each(&key, validation::qualified_name(key.str()), errors);
+        checks::problems(&key, validation::qualified_name(key.str()), errors);
         if !keys.insert(key.str().to_owned()) {
             errors.push(Error::duplicate(key.path(), key.str()));
         }
