@@ -231,6 +231,9 @@ fn an_object_of_no_type_is_kept_whole() {
     let error = decode_any(b"[1]", true).expect_err("no object");
     let expect = "json: cannot unmarshal array into Go value of type map[string]interface {}";
     assert_eq!(error.0, expect);
+    let error = decode_any(b"{\"a\":1e400}", true).expect_err("too large");
+    let expect = "json: cannot unmarshal number 1e400 into Go value of type float64";
+    assert_eq!(error.0, expect);
     let error = decode_any(b"{", true).expect_err("malformed");
     assert_eq!(error.0, "unexpected end of JSON input");
 }
