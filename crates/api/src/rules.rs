@@ -55,8 +55,34 @@ pub trait Rules: Debug + Send + Sync {
     ) {
     }
 
+    /// As `prepare_update`, of any other subresource that takes the object itself (`finalize`, `resize`).
+    fn prepare_subresource(
+        &self,
+        _subresource: &str,
+        _object: &mut Object,
+        _old: &Object,
+        _request: &Request<'_>,
+    ) {
+    }
+
+    fn validate_subresource(
+        &self,
+        _subresource: &str,
+        _object: &View<'_>,
+        _old: &View<'_>,
+        _request: &Request<'_>,
+        _errors: &mut ErrorList,
+    ) {
+    }
+
     /// What the client should know although nothing is wrong. `old` is there in an update.
     fn warnings(&self, _object: &View<'_>, _old: Option<&View<'_>>, _warnings: &mut Vec<String>) {}
+
+    /// Whether a deleted object has to wait for something other than its finalizers; if so, the object is marked
+    /// as waiting.
+    fn hold_deletion(&self, _object: &mut Object) -> bool {
+        false
+    }
 
     /// How long a deleted object stays to end in peace, in seconds; `None` for kinds that end at once.
     fn grace_seconds(&self, _object: &View<'_>, _requested: Option<i64>) -> Option<i64> {

@@ -5,7 +5,10 @@ mod cluster;
 mod pods;
 mod workloads;
 
-use crate::Object;
+use crate::gates::Feature;
+use crate::{Gates, Object};
+
+pub use cluster::label_namespace;
 
 /// Fills in what was left out of one object of a type.
 pub type Fill = fn(&mut Object);
@@ -16,4 +19,10 @@ pub fn by_type() -> impl Iterator<Item = (&'static str, Fill)> {
         .into_iter()
         .flatten()
         .copied()
+}
+
+/// As [`by_type`], without those that feature gates have turned off.
+pub fn by_type_for(gates: &Gates) -> impl Iterator<Item = (&'static str, Fill)> {
+    let labels_namespaces = gates.enabled(Feature::NamespaceDefaultLabelName);
+    by_type().filter(move |(name, _)| labels_namespaces || *name != cluster::NAMESPACE)
 }

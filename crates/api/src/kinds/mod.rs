@@ -12,6 +12,7 @@ mod certificates;
 mod coordination;
 mod core;
 mod discovery;
+mod events;
 mod flowcontrol;
 mod networking;
 mod node;
@@ -22,6 +23,8 @@ mod scheduling;
 mod storage;
 
 use crate::Kind;
+
+pub use core::service_allocation;
 
 /// All built-in kinds, in the order in which discovery lists them.
 pub fn all() -> Vec<Kind> {
@@ -38,6 +41,7 @@ pub fn all() -> Vec<Kind> {
         certificates::kinds(),
         coordination::kinds(),
         discovery::kinds(),
+        events::kinds(),
         flowcontrol::kinds(),
         networking::kinds(),
         node::kinds(),

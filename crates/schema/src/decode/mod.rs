@@ -124,6 +124,16 @@ pub fn decode_yaml(
     Ok(decoded)
 }
 
+/// The value of a YAML document, whatever it is.
+pub fn read_yaml(bytes: &[u8]) -> Result<Value, DecodeError> {
+    yaml::read(bytes, false).map(|(value, _)| value)
+}
+
+/// A value as a YAML document.
+pub fn write_yaml(value: &Value) -> Result<String, DecodeError> {
+    serde_saphyr::to_string(value).map_err(|error| DecodeError(format!("yaml: {error}")))
+}
+
 /// As [`decode_json`], for what a patch made.
 pub fn decode_value(
     table: &Table,

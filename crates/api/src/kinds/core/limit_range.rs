@@ -1,6 +1,11 @@
 //! LimitRange.
 
-use crate::{Kind, Scope};
+use std::collections::{BTreeMap, BTreeSet};
+
+use rhumb_meta::field::{Error, ErrorList, Path};
+use rhumb_meta::{Quantity, validation};
+
+use crate::{Kind, Request, Rules, Scope, View, checks, resource_names};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -12,4 +17,297 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.core.v1.LimitRange",
     )
     .short(&["limits"])
+    .updates_create()
+    .rules(LimitRangeRules)
+}
+
+#[derive(Debug)]
+struct LimitRangeRules;
+
+impl Rules for LimitRangeRules {
+    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+        let spec = object.field("spec");
+        let limits = spec.field("limits");
+        let mut types = BTreeSet::new();
+        for limit in limits.items() {
+            let kind = limit.field("type");
+            validate_type(&kind, errors);
+            if !types.insert(kind.str().to_owned()) {
+                kind.duplicate(errors);
+            }
+            validate_limit(&limit, kind.str(), errors);
+        }
+    }
+
+    fn validate_update(
+        &self,
+        object: &View<'_>,
+        _: &View<'_>,
+        request: &Request<'_>,
+        errors: &mut ErrorList,
+    ) {
+        self.validate_create(object, request, errors);
+    }
+}
+
+fn validate_type(kind: &View<'_>, errors: &mut ErrorList) {
+    let found = validation::qualified_name(kind.str());
+    let is_standard = matches!(kind.str(), "Pod" | "Container" | "PersistentVolumeClaim");
+    if found.is_empty() && !kind.str().contains('/') && !is_standard {
+        let detail = "must be a standard limit type or fully qualified";
+        checks::invalid_text(kind, errors, detail);
+    }
+    checks::problems(kind, found, errors);
+}
+
+/// The amounts of one resource in one limit.
+#[derive(Default)]
+struct Amounts {
+    min: Option<Quantity>,
+    max: Option<Quantity>,
+    default: Option<Quantity>,
+    request: Option<Quantity>,
+    ratio: Option<Quantity>,
+}
+
+fn validate_limit(limit: &View<'_>, kind: &str, errors: &mut ErrorList) {
+    let mut amounts: BTreeMap<String, Amounts> = BTreeMap::new();
+    let mut read = |field: &View<'_>,
+                    slot: fn(&mut Amounts) -> &mut Option<Quantity>,
+                    errors: &mut ErrorList| {
+        for (name, amount) in field.entries() {
+            validate_name(kind, name, &amount, errors);
+            *slot(amounts.entry(name.to_owned()).or_default()) = resource_names::quantity(&amount);
+        }
+    };
+    read(&limit.field("max"), |amounts| &mut amounts.max, errors);
+    read(&limit.field("min"), |amounts| &mut amounts.min, errors);
+    let (default, request) = (limit.field("default"), limit.field("defaultRequest"));
+    if kind == "Pod" {
+        for field in [&default, &request] {
+            if !field.is_empty() {
+                field.forbidden(errors, "may not be specified when `type` is 'Pod'");
+            }
+        }
+    } else {
+        read(&default, |amounts| &mut amounts.default, errors);
+        read(&request, |amounts| &mut amounts.request, errors);
+    }
+    let has_storage = |name| limit.field(name).key("storage").exists();
+    if kind == "PersistentVolumeClaim" && !has_storage("min") && !has_storage("max") {
+        let detail =
+            "either minimum or maximum storage value is required, but neither was provided";
+        limit.field("limits").required(errors, detail);
+    }
+    let ratio = limit.field("maxLimitRequestRatio");
+    read(&ratio, |amounts| &mut amounts.ratio, errors);
+    for (name, amounts) in &amounts {
+        validate_order(limit, name, amounts, errors);
+        validate_ratio(limit, name, amounts, errors);
+        validate_overcommit(limit, name, amounts, errors);
+    }
+}
+
+fn validate_name(kind: &str, name: &str, at: &View<'_>, errors: &mut ErrorList) {
+    if matches!(kind, "Pod" | "Container") {
+        resource_names::validate_for_container(name, at, errors);
+    } else {
+        resource_names::validate(name, at, errors);
+    }
+}
+
+fn refuse(
+    limit: &View<'_>,
+    field: &str,
+    name: &str,
+    shown: &Quantity,
+    detail: String,
+    errors: &mut ErrorList,
+) {
+    let parent: Path<'_> = limit.path().child(field);
+    errors.push(Error::invalid(&parent.key(name), shown.to_string(), detail));
+}
+
+fn validate_order(limit: &View<'_>, name: &str, amounts: &Amounts, errors: &mut ErrorList) {
+    let Amounts {
+        min,
+        max,
+        default,
+        request,
+        ..
+    } = amounts;
+    // The first must not be greater than the second. As upstream, the refused value is not always that of the
+    // field that is named.
+    let rules = [
+        ("min", min, "min value", max, "max value", min),
+        (
+            "defaultRequest",
+            min,
+            "min value",
+            request,
+            "default request value",
+            request,
+        ),
+        (
+            "defaultRequest",
+            request,
+            "default request value",
+            max,
+            "max value",
+            request,
+        ),
+        (
+            "defaultRequest",
+            request,
+            "default request value",
+            default,
+            "default limit value",
+            request,
+        ),
+        ("default", min, "min value", default, "default value", min),
+        ("default", default, "default value", max, "max value", max),
+    ];
+    for (field, low, low_text, high, high_text, shown) in rules {
+        if let (Some(low), Some(high), Some(shown)) = (low, high, shown)
+            && low > high
+        {
+            let detail = format!("{low_text} {low} is greater than {high_text} {high}");
+            refuse(limit, field, name, shown, detail, errors);
+        }
+    }
+}
+
+/// Up to here, amounts are compared in thousandths.
+const MILLI_MAX: i64 = i64::MAX / 1000;
+
+fn validate_ratio(limit: &View<'_>, name: &str, amounts: &Amounts, errors: &mut ErrorList) {
+    let Some(ratio) = &amounts.ratio else {
+        return;
+    };
+    let field = "maxLimitRequestRatio";
+    if ratio.milli_value() < 1000 {
+        let detail = format!("ratio {ratio} is less than 1");
+        refuse(limit, field, name, ratio, detail, errors);
+    }
+    let (Some(min), Some(max)) = (&amounts.min, &amounts.max) else {
+        return;
+    };
+    let in_milli = [ratio, min, max]
+        .iter()
+        .all(|amount| amount.value() < MILLI_MAX);
+    let (value, most) = if in_milli {
+        (
+            ratio.milli_value() as f64 / 1000.0,
+            max.milli_value() as f64 / min.milli_value() as f64,
+        )
+    } else {
+        (
+            ratio.value() as f64,
+            max.value() as f64 / min.value() as f64,
+        )
+    };
+    if value > most {
+        let detail = format!("ratio {ratio} is greater than max/min = {most:.6}");
+        refuse(limit, field, name, ratio, detail, errors);
+    }
+}
+
+/// Of a resource that is never promised twice, requests and limits are the same.
+fn validate_overcommit(limit: &View<'_>, name: &str, amounts: &Amounts, errors: &mut ErrorList) {
+    if let (Some(default), Some(request)) = (&amounts.default, &amounts.request)
+        && !resource_names::is_overcommit_allowed(name)
+        && default != request
+    {
+        let detail = format!(
+            "default value {default} must equal to defaultRequest value {request} in {name}"
+        );
+        refuse(limit, "defaultRequest", name, request, detail, errors);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::testing::{check_create, kind};
+
+    fn check(limits: Value, want: &[&str]) {
+        let object = json!({"spec": {"limits": limits}});
+        check_create(&kind("", "LimitRange"), object, want);
+    }
+
+    #[test]
+    fn types_and_names_are_checked() {
+        check(
+            json!([{"type": "Container", "max": {"cpu": "2"}, "min": {"cpu": "1"}},
+                {"type": "PersistentVolumeClaim", "max": {"storage": "1Gi"}}]),
+            &[],
+        );
+        check(
+            json!([{"type": "Odd"}, {"type": "Pod", "max": {"storage": "1"}, "default": {"cpu": "1"}},
+                {"type": "Pod"}, {"type": "PersistentVolumeClaim"}]),
+            &[
+                "spec.limits[0].type: Invalid value: \"Odd\": must be a standard limit type or fully qualified",
+                concat!(
+                    "spec.limits[1].max[storage]: Invalid value: \"storage\": must be a standard resource for ",
+                    "containers"
+                ),
+                "spec.limits[1].default: Forbidden: may not be specified when `type` is 'Pod'",
+                "spec.limits[2].type: Duplicate value: \"Pod\"",
+                concat!(
+                    "spec.limits[3].limits: Required value: either minimum or maximum storage value is required, but ",
+                    "neither was provided"
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn amounts_are_in_order() {
+        check(
+            json!([{"type": "Container", "min": {"cpu": "3"}, "max": {"cpu": "2"},
+                "default": {"cpu": "2500m"}, "defaultRequest": {"cpu": "1"}}]),
+            &[
+                "spec.limits[0].min[cpu]: Invalid value: \"3\": min value 3 is greater than max value 2",
+                concat!(
+                    "spec.limits[0].defaultRequest[cpu]: Invalid value: \"1\": min value 3 is greater than default ",
+                    "request value 1"
+                ),
+                concat!(
+                    "spec.limits[0].default[cpu]: Invalid value: \"3\": min value 3 is greater than default value ",
+                    "2500m"
+                ),
+                concat!(
+                    "spec.limits[0].default[cpu]: Invalid value: \"2\": default value 2500m is greater than max value ",
+                    "2"
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn ratios_can_be_met() {
+        check(
+            json!([{"type": "Container", "min": {"cpu": "1"}, "max": {"cpu": "2"},
+                "maxLimitRequestRatio": {"cpu": "10", "memory": "500m"}}]),
+            &[
+                concat!(
+                    "spec.limits[0].maxLimitRequestRatio[cpu]: Invalid value: \"10\": ratio 10 is greater than ",
+                    "max/min = 2.000000"
+                ),
+                "spec.limits[0].maxLimitRequestRatio[memory]: Invalid value: \"500m\": ratio 500m is less than 1",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_is_never_promised_twice_has_one_default() {
+        let limit = json!([{"type": "Container", "default": {"example.com/gpu": "2"},
+            "defaultRequest": {"example.com/gpu": "1"}}]);
+        let want = concat!(
+            "spec.limits[0].defaultRequest[example.com/gpu]: Invalid value: \"1\": default value 2 must equal to ",
+            "defaultRequest value 1 in example.com/gpu"
+        );
+        check(limit, &[want]);
+    }
 }

@@ -4,7 +4,7 @@ mod binding;
 mod component_status;
 mod config_map;
 mod endpoints;
-mod event;
+pub(super) mod event;
 mod limit_range;
 mod namespace;
 mod node;
@@ -17,8 +17,11 @@ mod resource_quota;
 mod secret;
 mod service;
 mod service_account;
+mod volume_rules;
 
 use crate::Kind;
+
+pub use service::allocation as service_allocation;
 
 pub(super) fn kinds() -> Vec<Kind> {
     vec![

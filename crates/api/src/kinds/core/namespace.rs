@@ -1,6 +1,16 @@
 //! Namespace.
 
-use crate::{Kind, Scope, SubresourceKind, Verb};
+use rhumb_meta::field::{Error, ErrorList};
+use rhumb_meta::validation;
+use serde_json::{Value, json};
+
+use crate::gates::Feature;
+use crate::{
+    Kind, NameRule, Object, Request, Rules, Scope, Selectable, SubresourceKind, Verb, View, checks,
+    fields,
+};
+
+const KUBERNETES: &str = "kubernetes";
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -11,7 +21,10 @@ pub(super) fn kind() -> Kind {
         "namespaces",
         "io.k8s.api.core.v1.Namespace",
     )
+    .returns_deleted()
     .short(&["ns"])
+    .names(NameRule::DnsLabel)
+    .selectable(SELECTABLE)
     .verbs(&[
         Verb::Create,
         Verb::Delete,
@@ -23,4 +36,224 @@ pub(super) fn kind() -> Kind {
     ])
     .subresource("finalize", SubresourceKind::Finalize, &[Verb::Update])
     .status()
+    .rules(NamespaceRules)
+}
+
+const SELECTABLE: &[Selectable] = &[
+    Selectable {
+        name: "status.phase",
+        value: |object| fields::text(object, "status.phase"),
+    },
+    // Not a path of the object, but clients have relied on it since the first release.
+    Selectable {
+        name: "name",
+        value: |object| fields::text(object, "metadata.name"),
+    },
+];
+
+#[derive(Debug)]
+struct NamespaceRules;
+
+impl Rules for NamespaceRules {
+    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
+        object.insert("status".to_owned(), json!({"phase": "Active"}));
+        add_kubernetes_finalizer(object);
+        label_with_name(object, request);
+    }
+
+    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
+        fields::keep(object, old, "spec.finalizers");
+        fields::keep(object, old, "status");
+        label_with_name(object, request);
+    }
+
+    /// A namespace stays until its contents are gone: whoever sees to that takes the finalizers away.
+    fn hold_deletion(&self, object: &mut Object) -> bool {
+        let held = object
+            .get("spec")
+            .and_then(|spec| spec.get("finalizers"))
+            .and_then(Value::as_array)
+            .is_some_and(|finalizers| !finalizers.is_empty());
+        if held {
+            object.insert("status".to_owned(), json!({"phase": "Terminating"}));
+        }
+        held
+    }
+
+    fn prepare_status_update(&self, object: &mut Object, _: &Object, request: &Request<'_>) {
+        label_with_name(object, request);
+    }
+
+    fn prepare_subresource(
+        &self,
+        _: &str,
+        object: &mut Object,
+        old: &Object,
+        request: &Request<'_>,
+    ) {
+        fields::keep(object, old, "status");
+        label_with_name(object, request);
+    }
+
+    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+        let spec = object.field("spec");
+        let finalizers = spec.field("finalizers");
+        for item in finalizers.items() {
+            validate_finalizer(&finalizers, item.str(), errors);
+        }
+    }
+
+    fn validate_update(
+        &self,
+        object: &View<'_>,
+        _: &View<'_>,
+        request: &Request<'_>,
+        errors: &mut ErrorList,
+    ) {
+        let metadata = object.field("metadata");
+        let name = metadata.field("name");
+        checks::problems(&name, validation::dns1123_label(name.str()), errors);
+        self.validate_create(object, request, errors);
+    }
+
+    fn validate_status_update(
+        &self,
+        object: &View<'_>,
+        _: &View<'_>,
+        _: &Request<'_>,
+        errors: &mut ErrorList,
+    ) {
+        let is_deleted = object.field("metadata").field("deletionTimestamp").exists();
+        let (want, detail) = if is_deleted {
+            (
+                "Terminating",
+                "may only be 'Terminating' if `deletionTimestamp` is not empty",
+            )
+        } else {
+            (
+                "Active",
+                "may only be 'Active' if `deletionTimestamp` is empty",
+            )
+        };
+        let status = object.field("status");
+        let phase = status.field("phase");
+        if phase.str() != want {
+            // With a capital, as upstream names it.
+            let path = status.field("Phase");
+            errors.push(Error::invalid(path.path(), phase.str(), detail));
+        }
+    }
+
+    fn validate_subresource(
+        &self,
+        _: &str,
+        object: &View<'_>,
+        _: &View<'_>,
+        _: &Request<'_>,
+        errors: &mut ErrorList,
+    ) {
+        let spec = object.field("spec");
+        for finalizer in spec.field("finalizers").items() {
+            validate_finalizer(&finalizer, finalizer.str(), errors);
+        }
+    }
+}
+
+/// On creation only: the namespace controller takes it away in the end.
+fn add_kubernetes_finalizer(namespace: &mut Object) {
+    let Some(spec) = fields::object_at(namespace, "spec") else {
+        return;
+    };
+    let finalizers = spec.entry("finalizers").or_insert_with(|| json!([]));
+    if finalizers.is_null() {
+        *finalizers = json!([]);
+    }
+    if let Value::Array(names) = finalizers
+        && !names.iter().any(|name| name == KUBERNETES)
+    {
+        names.push(json!(KUBERNETES));
+    }
+}
+
+fn label_with_name(namespace: &mut Object, request: &Request<'_>) {
+    if request.gates.enabled(Feature::NamespaceDefaultLabelName) {
+        crate::defaults::label_namespace(namespace);
+    }
+}
+
+fn validate_finalizer(at: &View<'_>, name: &str, errors: &mut ErrorList) {
+    for problem in validation::qualified_name(name) {
+        errors.push(Error::invalid(at.path(), name, problem));
+    }
+    let is_standard = matches!(name, KUBERNETES | "orphan" | "foregroundDeletion");
+    if !name.contains('/') && !is_standard {
+        let detail = "name is neither a standard finalizer name nor is it fully qualified";
+        errors.push(Error::invalid(at.path(), name, detail));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Gates;
+    use crate::testing;
+
+    fn namespace() -> Kind {
+        testing::kind("", "Namespace")
+    }
+
+    #[test]
+    fn a_new_namespace_is_active_labelled_and_held() {
+        let (made, errors) = testing::create(
+            &namespace(),
+            json!({"spec": {"finalizers": ["x/y"]}, "status": {"phase": "Terminating"}}),
+            &Gates::default(),
+        );
+        assert!(errors.is_empty(), "{errors}");
+        assert_eq!(made["spec"], json!({"finalizers": ["x/y", "kubernetes"]}));
+        assert_eq!(made["status"], json!({"phase": "Active"}));
+        let labels = json!({"kubernetes.io/metadata.name": "a"});
+        assert_eq!(made["metadata"]["labels"], labels);
+    }
+
+    #[test]
+    fn the_label_can_be_turned_off() {
+        let gates = Gates::default().with(Feature::NamespaceDefaultLabelName, false);
+        let (made, _) = testing::create(&namespace(), json!({}), &gates);
+        assert_eq!(made["metadata"].get("labels"), None);
+    }
+
+    #[test]
+    fn finalizers_are_standard_or_qualified() {
+        let want = concat!(
+            "spec.finalizers: Invalid value: \"mine\": name is neither a standard finalizer name nor is it fully ",
+            "qualified"
+        );
+        let object = json!({"spec": {"finalizers": ["mine"]}});
+        testing::check_create(&namespace(), object, &[want]);
+    }
+
+    #[test]
+    fn an_update_keeps_finalizers_status_and_label() {
+        let old = json!({"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
+        let patch = json!({"spec": null, "status": null,
+            "metadata": {"labels": {"kubernetes.io/metadata.name": "b", "x": "y"}}});
+        let (made, errors) = testing::update(&namespace(), old, patch);
+        assert!(errors.is_empty(), "{errors}");
+        assert_eq!(made["spec"]["finalizers"], json!(["kubernetes"]));
+        assert_eq!(made["status"]["phase"], "Active");
+        let labels = json!({"kubernetes.io/metadata.name": "a", "x": "y"});
+        assert_eq!(made["metadata"]["labels"], labels);
+    }
+
+    #[test]
+    fn the_phase_follows_the_deletion() {
+        let patch = json!({"status": {"phase": "Terminating"}});
+        let want = "status.Phase: Invalid value: \"Terminating\": may only be 'Active' if `deletionTimestamp` is empty";
+        testing::check_status(&namespace(), json!({}), patch, &[want]);
+        let deleted = json!({"metadata": {"deletionTimestamp": "2024-01-01T00:00:00Z"}});
+        let patch = json!({"status": {"phase": "Active"}});
+        let want = "status.Phase: Invalid value: \"Active\": may only be 'Terminating' if `deletionTimestamp` is not empty";
+        testing::check_status(&namespace(), deleted, patch, &[want]);
+    }
 }

@@ -1,6 +1,15 @@
 //! PersistentVolumeClaim.
 
-use crate::{Kind, Scope};
+use rhumb_meta::field::ErrorList;
+use rhumb_meta::{gotext, validation};
+use serde_json::json;
+
+use super::volume_rules;
+use crate::gates::Feature;
+use crate::{
+    Kind, Object, Request, Rules, Scope, Selectable, View, checks, fields, resource_names,
+    selectors,
+};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -11,6 +20,289 @@ pub(super) fn kind() -> Kind {
         "persistentvolumeclaims",
         "io.k8s.api.core.v1.PersistentVolumeClaim",
     )
+    .returns_deleted()
     .short(&["pvc"])
+    // Not a path of the object, but clients have relied on it since the first release.
+    .selectable(&[Selectable {
+        name: "name",
+        value: |object| fields::text(object, "metadata.name"),
+    }])
     .status()
+    .rules(ClaimRules)
+}
+
+const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+
+#[derive(Debug)]
+struct ClaimRules;
+
+impl Rules for ClaimRules {
+    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
+        object.insert("status".to_owned(), json!({"phase": "Pending"}));
+        prepare_source(object, &Object::new(), request);
+    }
+
+    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
+        prepare_source(object, old, request);
+    }
+
+    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+        validate_spec(&object.field("spec"), selectors::Options::default(), errors);
+    }
+
+    fn validate_update(
+        &self,
+        object: &View<'_>,
+        old: &View<'_>,
+        _: &Request<'_>,
+        errors: &mut ErrorList,
+    ) {
+        let old_spec = old.field("spec");
+        let options = selectors::Options {
+            allow_invalid_label_value: selectors::has_invalid_label_value(
+                &old_spec.field("selector"),
+            ),
+            ..selectors::Options::default()
+        };
+        validate_spec(&object.field("spec"), options, errors);
+        validate_change(object, old, errors);
+    }
+
+    fn warnings(&self, object: &View<'_>, _: Option<&View<'_>>, warnings: &mut Vec<String>) {
+        let metadata = object.field("metadata");
+        if metadata.field("annotations").key(CLASS_ANNOTATION).exists() {
+            warnings.push(format!(
+                "metadata.annotations[{CLASS_ANNOTATION}]: deprecated since v1.8; use \"storageClassName\" attribute instead"
+            ));
+        }
+        let spec = object.field("spec");
+        let resources = spec.field("resources");
+        for name in ["requests", "limits"] {
+            let amounts = resources.field(name);
+            let storage = amounts.key("storage");
+            if let Some(amount) = resource_names::quantity(&storage)
+                && amount.milli_value() % 1000 != 0
+            {
+                let text = amount.to_string();
+                warnings.push(format!(
+                    "{}: fractional byte value {} is invalid, must be an integer",
+                    storage.path(),
+                    gotext::quote(&text)
+                ));
+            }
+        }
+    }
+}
+
+/// Both fields for the source of data say the same; old clients know only the first, and unknown kinds in it are
+/// dropped for them.
+fn prepare_source(claim: &mut Object, old: &Object, request: &Request<'_>) {
+    let (source, reference) = ("spec.dataSource", "spec.dataSourceRef");
+    let is_elsewhere =
+        |claim: &Object| !fields::str(claim, "spec.dataSourceRef.namespace").is_empty();
+    let crosses = request
+        .gates
+        .enabled(Feature::CrossNamespaceVolumeDataSource);
+    if !crosses && is_elsewhere(claim) && fields::get(old, reference).is_none() {
+        fields::remove(claim, reference);
+    }
+    let is_old_client = fields::get(claim, reference).is_none();
+    if fields::get(old, source).is_none() && is_old_client && !is_claim_or_snapshot(claim) {
+        fields::remove(claim, source);
+    }
+    let copy = |claim: &Object, path: &str| {
+        let mut copied = fields::get(claim, path)?.as_object()?.clone();
+        copied.retain(|name, _| matches!(name.as_str(), "apiGroup" | "kind" | "name"));
+        Some(copied)
+    };
+    match (copy(claim, source), copy(claim, reference)) {
+        (Some(copied), None) => fields::set(claim, reference, copied),
+        (None, Some(copied)) if !is_elsewhere(claim) => fields::set(claim, source, copied),
+        _ => {}
+    }
+}
+
+fn is_claim_or_snapshot(claim: &Object) -> bool {
+    let kind = fields::str(claim, "spec.dataSource.kind");
+    let group = fields::str(claim, "spec.dataSource.apiGroup");
+    matches!(
+        (kind, group),
+        ("PersistentVolumeClaim", "") | ("VolumeSnapshot", "snapshot.storage.k8s.io")
+    )
+}
+
+fn validate_spec(spec: &View<'_>, options: selectors::Options, errors: &mut ErrorList) {
+    let modes = spec.field("accessModes");
+    if modes.is_empty() {
+        modes.required(errors, "at least 1 access mode is required");
+    }
+    selectors::validate_label_selector(&spec.field("selector"), options, errors);
+    volume_rules::validate_access_modes(&modes, errors);
+    let resources = spec.field("resources");
+    let requests = resources.field("requests");
+    let (storage, at) = (requests.key("storage"), resources.key("storage"));
+    if storage.exists() {
+        volume_rules::validate_positive(&storage, &at, errors);
+    } else {
+        at.required(errors, "");
+    }
+    volume_rules::validate_class_name(&spec.field("storageClassName"), errors);
+    volume_rules::validate_volume_mode(&spec.field("volumeMode"), errors);
+    for name in ["dataSource", "dataSourceRef"] {
+        let source = spec.field(name);
+        if source.exists() {
+            validate_source(&source, errors);
+        }
+    }
+    volume_rules::validate_class_name(&spec.field("volumeAttributesClassName"), errors);
+}
+
+fn validate_source(source: &View<'_>, errors: &mut ErrorList) {
+    for name in ["name", "kind"] {
+        if source.field(name).is_empty() {
+            source.field(name).required(errors, "");
+        }
+    }
+    let (group, kind) = (source.field("apiGroup"), source.field("kind"));
+    if group.is_empty() && kind.str() != "PersistentVolumeClaim" {
+        let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
+        errors.push(rhumb_meta::field::Error::invalid(
+            source.path(),
+            kind.str(),
+            detail,
+        ));
+    }
+    if !group.is_empty() {
+        checks::problems(&group, validation::dns1123_subdomain(group.str()), errors);
+    }
+    let namespace = source.field("namespace");
+    if !namespace.is_empty() {
+        checks::problems(
+            &namespace,
+            validation::dns1123_label(namespace.str()),
+            errors,
+        );
+    }
+}
+
+const ONLY_AMOUNTS: &str = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+
+/// A claim gets its volume once, and its class if it has none; a bound one may ask for more.
+fn validate_change(object: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
+    let (spec, old_spec) = (object.field("spec"), old.field("spec"));
+    let is_bound = object.field("status").field("phase").str() == "Bound";
+    let may_change = |name: &str| match name {
+        "volumeName" => old_spec.field(name).is_empty(),
+        "storageClassName" => !old_spec.field(name).exists() && spec.field(name).exists(),
+        "volumeAttributesClassName" => is_bound,
+        _ => false,
+    };
+    let without = |spec: &View<'_>| {
+        let mut rest = spec.object().cloned().unwrap_or_default();
+        rest.retain(|name, value| !may_change(name) && !value.is_null());
+        if is_bound {
+            fields::remove(&mut rest, "resources.requests.storage");
+        }
+        rest
+    };
+    if without(&spec) != without(&old_spec) {
+        spec.forbidden(errors, ONLY_AMOUNTS);
+    }
+    let storage = |resources: View<'_>| {
+        let requests = resources.field("requests");
+        resource_names::quantity(&requests.key("storage")).unwrap_or_default()
+    };
+    let (now, before) = (
+        storage(spec.field("resources")),
+        storage(old_spec.field("resources")),
+    );
+    let old_status = old.field("status");
+    let capacity = old_status.field("capacity");
+    let has = resource_names::quantity(&capacity.key("storage")).unwrap_or_default();
+    if now < before && now <= has {
+        let path = rhumb_meta::field::Path::new("spec.resources.requests.storage");
+        let detail = "field can not be less than status.capacity";
+        errors.push(rhumb_meta::field::Error::forbidden(&path, detail));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::testing::{check_create, check_update, create, kind, patched, warnings};
+
+    fn claim(changes: Value) -> Value {
+        let base = json!({"spec": {"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem",
+            "resources": {"requests": {"storage": "1Gi"}}}});
+        Value::Object(patched(base.as_object().expect("an object"), changes))
+    }
+
+    fn check(changes: Value, want: &[&str]) {
+        let object = claim(json!({"spec": changes}));
+        check_create(&kind("", "PersistentVolumeClaim"), object, want);
+    }
+
+    #[test]
+    fn claims_ask_for_storage_and_a_mode() {
+        check(json!({}), &[]);
+        check(
+            json!({"accessModes": [], "resources": null, "volumeMode": "Odd"}),
+            &[
+                "spec.accessModes: Required value: at least 1 access mode is required",
+                "spec.resources[storage]: Required value",
+                "spec.volumeMode: Unsupported value: \"Odd\": supported values: \"Block\", \"Filesystem\"",
+            ],
+        );
+        check(
+            json!({"accessModes": ["ReadWriteOncePod", "ReadOnlyMany"],
+                "resources": {"requests": {"storage": "0"}}}),
+            &[
+                "spec.accessModes: Forbidden: may not use ReadWriteOncePod with other access modes",
+                "spec.resources[storage]: Invalid value: \"0\": must be greater than zero",
+            ],
+        );
+    }
+
+    #[test]
+    fn sources_are_kept_in_both_fields() {
+        let gates = crate::Gates::default();
+        let source = json!({"kind": "PersistentVolumeClaim", "name": "b"});
+        for name in ["dataSource", "dataSourceRef"] {
+            let object = claim(json!({"spec": {name: source}}));
+            let (made, errors) = create(&kind("", "PersistentVolumeClaim"), object, &gates);
+            assert!(errors.is_empty(), "{errors}");
+            assert_eq!(made["spec"]["dataSource"], source);
+            assert_eq!(made["spec"]["dataSourceRef"], source);
+        }
+        let odd = claim(json!({"spec": {"dataSource": {"kind": "Odd", "name": "b"}}}));
+        let (made, _) = create(&kind("", "PersistentVolumeClaim"), odd, &gates);
+        assert_eq!(made["spec"].get("dataSource"), None);
+    }
+
+    #[test]
+    fn only_bound_claims_grow() {
+        let bound = claim(json!({"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}}));
+        let size = |text: &str| json!({"spec": {"resources": {"requests": {"storage": text}}}});
+        let claims = kind("", "PersistentVolumeClaim");
+        check_update(&claims, bound.clone(), size("2Gi"), &[]);
+        check_update(
+            &claims,
+            claim(json!({})),
+            json!({"spec": {"volumeName": "v"}}),
+            &[],
+        );
+        let fixed = format!("spec: Forbidden: {ONLY_AMOUNTS}");
+        check_update(&claims, claim(json!({})), size("2Gi"), &[&fixed]);
+        let less = "spec.resources.requests.storage: Forbidden: field can not be less than status.capacity";
+        check_update(&claims, bound, size("1"), &[less]);
+    }
+
+    #[test]
+    fn parts_of_bytes_are_warned_of() {
+        let odd = claim(json!({"spec": {"resources": {"requests": {"storage": "100m"}}}}));
+        let want = "spec.resources.requests[storage]: fractional byte value \"100m\" is invalid, must be an integer";
+        assert_eq!(warnings(&kind("", "PersistentVolumeClaim"), odd), [want]);
+    }
 }

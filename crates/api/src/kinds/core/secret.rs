@@ -1,6 +1,12 @@
 //! Secret.
 
-use crate::{Kind, Scope};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rhumb_meta::field::{Error, ErrorList};
+use serde_json::Value;
+
+use super::config_map::{DATA_MAX_BYTES, validate_immutable, validate_key};
+use crate::{Kind, Object, Request, Rules, Scope, Selectable, View, checks, fields};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -11,4 +17,240 @@ pub(super) fn kind() -> Kind {
         "secrets",
         "io.k8s.api.core.v1.Secret",
     )
+    .selectable(&[Selectable {
+        name: "type",
+        value: |object| fields::text(object, "type"),
+    }])
+    .rules(SecretRules)
+}
+
+const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
+
+#[derive(Debug)]
+struct SecretRules;
+
+impl Rules for SecretRules {
+    fn prepare_update(&self, object: &mut Object, old: &Object, _: &Request<'_>) {
+        if fields::text(object, "type").is_empty() {
+            fields::keep(object, old, "type");
+        }
+    }
+
+    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+        let data = object.field("data");
+        let mut bytes = 0;
+        for (key, value) in data.entries() {
+            validate_key(key, &value, errors);
+            bytes += fields::decoded_len(value.str());
+        }
+        if bytes > DATA_MAX_BYTES {
+            errors.push(Error::too_long(data.path(), DATA_MAX_BYTES));
+        }
+        validate_contents(object, &data, errors);
+    }
+
+    fn validate_update(
+        &self,
+        object: &View<'_>,
+        old: &View<'_>,
+        request: &Request<'_>,
+        errors: &mut ErrorList,
+    ) {
+        checks::immutable_text(&object.field("type"), &old.field("type"), errors);
+        validate_immutable(object, old, &["data"], errors);
+        self.validate_create(object, request, errors);
+    }
+
+    fn warnings(&self, object: &View<'_>, _: Option<&View<'_>>, warnings: &mut Vec<String>) {
+        if object.field("type").str() != "kubernetes.io/tls" {
+            return;
+        }
+        let data = object.field("data");
+        for (key, what) in [("tls.crt", "certificate"), ("tls.key", "key")] {
+            if !holds_pem(data.key(key).str()) {
+                warnings.push(format!("tls: failed to find any PEM data in {what} input"));
+                return;
+            }
+        }
+    }
+}
+
+fn holds_pem(encoded: &str) -> bool {
+    let decoded = STANDARD.decode(encoded).unwrap_or_default();
+    let marker = b"-----BEGIN ";
+    decoded.windows(marker.len()).any(|part| part == marker)
+}
+
+/// What each of the known types must hold.
+fn validate_contents(object: &View<'_>, data: &View<'_>, errors: &mut ErrorList) {
+    match object.field("type").str() {
+        "kubernetes.io/service-account-token" => {
+            let metadata = object.field("metadata");
+            let annotations = metadata.field("annotations");
+            let name = annotations.key(SERVICE_ACCOUNT_NAME);
+            if name.is_empty() {
+                name.required(errors, "");
+            }
+        }
+        "kubernetes.io/dockercfg" => validate_json(&data.key(".dockercfg"), errors),
+        "kubernetes.io/dockerconfigjson" => validate_json(&data.key(".dockerconfigjson"), errors),
+        "kubernetes.io/basic-auth" => {
+            let fields = [data.key("username"), data.key("password")];
+            if !fields.iter().any(View::exists) {
+                fields.iter().for_each(|field| field.required(errors, ""));
+            }
+        }
+        "kubernetes.io/ssh-auth" => {
+            let key = data.key("ssh-privatekey");
+            if key.is_empty() {
+                key.required(errors, "");
+            }
+        }
+        "kubernetes.io/tls" => {
+            for field in [data.key("tls.crt"), data.key("tls.key")] {
+                if !field.exists() {
+                    field.required(errors, "");
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn validate_json(value: &View<'_>, errors: &mut ErrorList) {
+    if !value.exists() {
+        return value.required(errors, "");
+    }
+    let decoded = STANDARD.decode(value.str()).unwrap_or_default();
+    if let Some(problem) = object_problem(&decoded) {
+        let shown = "<secret contents redacted>";
+        errors.push(Error::invalid(value.path(), shown, problem));
+    }
+}
+
+/// Why bytes are not a JSON object, in Go's words.
+fn object_problem(bytes: &[u8]) -> Option<String> {
+    let kind = match serde_json::from_slice::<Value>(bytes) {
+        Ok(Value::Object(_) | Value::Null) => return None,
+        Ok(Value::Array(_)) => "array",
+        Ok(Value::String(_)) => "string",
+        Ok(Value::Number(_)) => "number",
+        Ok(Value::Bool(_)) => "bool",
+        Err(error) if error.is_eof() => return Some("unexpected end of JSON input".to_owned()),
+        Err(error) => return Some(syntax_problem(bytes, &error)),
+    };
+    Some(format!(
+        "json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
+    ))
+}
+
+/// Names the character that cannot be there; what was looked for is told apart only at the beginning of a value.
+fn syntax_problem(bytes: &[u8], error: &serde_json::Error) -> String {
+    let line = bytes
+        .split(|&b| b == b'\n')
+        .nth(error.line().saturating_sub(1));
+    let byte = line.and_then(|line| line.get(error.column().saturating_sub(1)));
+    let character = char::from(*byte.unwrap_or(&b' '));
+    format!("invalid character '{character}' looking for beginning of value")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::testing::{check_create, check_update, kind, warnings};
+
+    #[test]
+    fn known_types_hold_what_they_must() {
+        let table: [(&str, serde_json::Value, &[&str]); 10] = [
+            ("Opaque", json!({}), &[]),
+            ("any", json!({"a": "AAAA"}), &[]),
+            (
+                "kubernetes.io/service-account-token",
+                json!({}),
+                &["metadata.annotations[kubernetes.io/service-account.name]: Required value"],
+            ),
+            (
+                "kubernetes.io/dockercfg",
+                json!({}),
+                &["data[.dockercfg]: Required value"],
+            ),
+            (
+                "kubernetes.io/dockerconfigjson",
+                json!({".dockerconfigjson": "e30="}),
+                &[],
+            ),
+            (
+                "kubernetes.io/dockerconfigjson",
+                json!({".dockerconfigjson": "W10="}),
+                &[concat!(
+                    "data[.dockerconfigjson]: Invalid value: \"<secret contents redacted>\": json: cannot unmarshal ",
+                    "array into Go value of type map[string]interface {}"
+                )],
+            ),
+            (
+                "kubernetes.io/dockerconfigjson",
+                json!({".dockerconfigjson": "ewo="}),
+                &[concat!(
+                    "data[.dockerconfigjson]: Invalid value: \"<secret contents redacted>\": unexpected end of JSON ",
+                    "input"
+                )],
+            ),
+            (
+                "kubernetes.io/basic-auth",
+                json!({}),
+                &[
+                    "data[username]: Required value",
+                    "data[password]: Required value",
+                ],
+            ),
+            (
+                "kubernetes.io/ssh-auth",
+                json!({"ssh-privatekey": ""}),
+                &["data[ssh-privatekey]: Required value"],
+            ),
+            (
+                "kubernetes.io/tls",
+                json!({"tls.crt": ""}),
+                &["data[tls.key]: Required value"],
+            ),
+        ];
+        for (name, data, want) in table {
+            check_create(
+                &kind("", "Secret"),
+                json!({"type": name, "data": data}),
+                want,
+            );
+        }
+    }
+
+    #[test]
+    fn the_type_never_changes() {
+        let secret = kind("", "Secret");
+        let old = json!({"type": "Opaque", "data": {"a": "AAAA"}});
+        check_update(&secret, old.clone(), json!({"type": null}), &[]);
+        let want = "type: Invalid value: \"b\": field is immutable";
+        check_update(&secret, old.clone(), json!({"type": "b"}), &[want]);
+        let mut fixed = old;
+        fixed["immutable"] = json!(true);
+        let want = "data: Forbidden: field is immutable when `immutable` is set";
+        check_update(&secret, fixed, json!({"data": {"a": "AAAB"}}), &[want]);
+    }
+
+    #[test]
+    fn a_secret_has_a_limit() {
+        let big = "AAAA".repeat(350_000);
+        let want = "data: Too long: may not be more than 1048576 bytes";
+        check_create(&kind("", "Secret"), json!({"data": {"a": big}}), &[want]);
+    }
+
+    #[test]
+    fn certificates_that_are_none_are_warned_of() {
+        let secret =
+            json!({"type": "kubernetes.io/tls", "data": {"tls.crt": "AAAA", "tls.key": "AAAA"}});
+        assert_eq!(
+            warnings(&kind("", "Secret"), secret),
+            ["tls: failed to find any PEM data in certificate input"]
+        );
+    }
 }

@@ -1,6 +1,13 @@
 //! RuntimeClass.
 
-use crate::{Kind, Scope};
+use std::collections::HashSet;
+
+use rhumb_meta::field::ErrorList;
+use rhumb_meta::validation;
+
+use crate::selectors;
+use crate::workloads::checks;
+use crate::{Kind, Request, Rules, Scope, View};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -11,4 +18,75 @@ pub(super) fn kind() -> Kind {
         "runtimeclasses",
         "io.k8s.api.node.v1.RuntimeClass",
     )
+    .updates_create()
+    .updates_need_version()
+    .rules(RuntimeClass)
+}
+
+#[derive(Debug)]
+struct RuntimeClass;
+
+impl Rules for RuntimeClass {
+    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+        let handler = object.field("handler");
+        if handler.is_empty() {
+            handler.required(errors, "");
+        } else {
+            checks::problems(&handler, validation::dns1123_label(handler.str()), errors);
+        }
+        let scheduling = object.field("scheduling");
+        selectors::validate_labels(&scheduling.field("nodeSelector"), errors);
+        validate_tolerations(&scheduling.field("tolerations"), errors);
+    }
+
+    fn validate_update(
+        &self,
+        object: &View<'_>,
+        old: &View<'_>,
+        _: &Request<'_>,
+        errors: &mut ErrorList,
+    ) {
+        checks::immutable(&object.field("handler"), &old.field("handler"), errors);
+    }
+}
+
+/// None twice.
+fn validate_tolerations(tolerations: &View<'_>, errors: &mut ErrorList) {
+    let mut seen = HashSet::new();
+    for toleration in tolerations.items() {
+        let key = ["key", "operator", "value", "effect"]
+            .map(|name| toleration.field(name).str().to_owned());
+        if !seen.insert(key) {
+            toleration.duplicate(errors);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::kind;
+    use crate::workloads::testing::{check_create, check_update};
+
+    #[test]
+    fn a_class_names_its_handler_for_good() {
+        let class = json!({"handler": "fast"});
+        check_create(&kind(), &class, &[]);
+        check_create(&kind(), &json!({}), &["handler: Required value"]);
+        check_create(
+            &kind(),
+            &json!({"handler": "a.b", "scheduling": {"tolerations": [{"key": "a"}, {"key": "a"}]}}),
+            &[
+                "handler: Invalid value: \"a.b\": must not contain dots",
+                "scheduling.tolerations[1]: Duplicate value: {\"key\":\"a\"}",
+            ],
+        );
+        check_update(
+            &kind(),
+            &json!({"handler": "slow"}),
+            &class,
+            &["handler: Invalid value: \"slow\": field is immutable"],
+        );
+    }
 }

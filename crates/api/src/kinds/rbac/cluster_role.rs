@@ -1,6 +1,7 @@
 //! ClusterRole.
 
-use crate::{Kind, Scope};
+use super::rules::RoleRules;
+use crate::{Kind, NameRule, Scope};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -11,4 +12,9 @@ pub(super) fn kind() -> Kind {
         "clusterroles",
         "io.k8s.api.rbac.v1.ClusterRole",
     )
+    .names(NameRule::PathSegment)
+    .updates_create()
+    .rules(RoleRules {
+        is_namespaced: false,
+    })
 }

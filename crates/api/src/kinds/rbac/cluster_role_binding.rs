@@ -1,6 +1,7 @@
 //! ClusterRoleBinding.
 
-use crate::{Kind, Scope};
+use super::rules::BindingRules;
+use crate::{Kind, NameRule, Scope};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -11,4 +12,9 @@ pub(super) fn kind() -> Kind {
         "clusterrolebindings",
         "io.k8s.api.rbac.v1.ClusterRoleBinding",
     )
+    .names(NameRule::PathSegment)
+    .updates_create()
+    .rules(BindingRules {
+        is_namespaced: false,
+    })
 }

@@ -1,6 +1,7 @@
 //! RoleBinding.
 
-use crate::{Kind, Scope};
+use super::rules::BindingRules;
+use crate::{Kind, NameRule, Scope};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -11,4 +12,9 @@ pub(super) fn kind() -> Kind {
         "rolebindings",
         "io.k8s.api.rbac.v1.RoleBinding",
     )
+    .names(NameRule::PathSegment)
+    .updates_create()
+    .rules(BindingRules {
+        is_namespaced: true,
+    })
 }

@@ -1,6 +1,6 @@
 //! DeviceClass.
 
-use crate::{Kind, Scope};
+use crate::{Generation, Kind, Scope};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -11,4 +11,6 @@ pub(super) fn kind() -> Kind {
         "deviceclasses",
         "io.k8s.api.resource.v1.DeviceClass",
     )
+    .returns_deleted()
+    .generation(Generation::Of(&["spec"]))
 }

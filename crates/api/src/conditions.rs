@@ -1,0 +1,66 @@
+//! Lists of `metav1.Condition`.
+
+use std::collections::HashSet;
+
+use rhumb_meta::field::{Error, ErrorList};
+use rhumb_meta::validation;
+
+use crate::{View, checks};
+
+const REASON_MAX_BYTES: usize = 1024;
+const MESSAGE_MAX_BYTES: usize = 32 * 1024;
+
+const REASON_TEXT: &str = concat!(
+    "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric ",
+    "characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or ",
+    "'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is ",
+    "'[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')"
+);
+
+pub fn validate(conditions: &View<'_>, errors: &mut ErrorList) {
+    let mut types = HashSet::new();
+    for condition in conditions.items() {
+        let kind = condition.field("type");
+        if !types.insert(kind.str().to_owned()) {
+            errors.push(Error::duplicate(kind.path(), kind.str()));
+        }
+        validate_one(&condition, errors);
+    }
+}
+
+fn validate_one(condition: &View<'_>, errors: &mut ErrorList) {
+    let kind = condition.field("type");
+    checks::problems(&kind, validation::qualified_name(kind.str()), errors);
+    let status = condition.field("status");
+    checks::one_of(&status, &["False", "True", "Unknown"], errors);
+    let observed = condition.field("observedGeneration");
+    if observed.int().is_some_and(|generation| generation < 0) {
+        observed.invalid(errors, "must be greater than or equal to zero");
+    }
+    let time = condition.field("lastTransitionTime");
+    if !time.exists() {
+        time.required(errors, "");
+    }
+    let reason = condition.field("reason");
+    if reason.is_empty() {
+        reason.required(errors, "");
+    } else {
+        if !is_reason(reason.str().as_bytes()) {
+            checks::invalid_text(&reason, errors, REASON_TEXT);
+        }
+        if reason.len() > REASON_MAX_BYTES {
+            errors.push(Error::too_long(reason.path(), REASON_MAX_BYTES));
+        }
+    }
+    let message = condition.field("message");
+    if message.len() > MESSAGE_MAX_BYTES {
+        errors.push(Error::too_long(message.path(), MESSAGE_MAX_BYTES));
+    }
+}
+
+fn is_reason(text: &[u8]) -> bool {
+    let is_word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    text.first().is_some_and(u8::is_ascii_alphabetic)
+        && text.last().is_some_and(|&b| is_word(b))
+        && text.iter().all(|&b| is_word(b) || matches!(b, b',' | b':'))
+}

@@ -1,0 +1,68 @@
+//! Services.
+
+use serde_json::{Value, json};
+
+use crate::{Object, View, fields};
+
+const AFFINITY_SECONDS: i64 = 10800;
+
+pub(super) fn fill(service: &mut Object) {
+    fill_affinity(service);
+    fields::fill(service, "spec.type", "ClusterIP");
+    for port in fields::objects_mut(service, "spec.ports") {
+        fill_port(port);
+    }
+    let kind = fields::text(service, "spec.type");
+    let has_external_ips = !fields::items(service, "spec.externalIPs").is_empty();
+    let is_external = match kind.as_str() {
+        "LoadBalancer" | "NodePort" => true,
+        "ClusterIP" => has_external_ips,
+        _ => false,
+    };
+    if is_external {
+        fields::fill(service, "spec.externalTrafficPolicy", "Cluster");
+    }
+    let is_known = matches!(kind.as_str(), "NodePort" | "LoadBalancer" | "ClusterIP");
+    if is_known && fields::get(service, "spec.internalTrafficPolicy").is_none() {
+        fields::set(service, "spec.internalTrafficPolicy", "Cluster");
+    }
+    if kind == "LoadBalancer" {
+        fields::fill(service, "spec.allocateLoadBalancerNodePorts", true);
+        for point in fields::objects_mut(service, "status.loadBalancer.ingress") {
+            if !fields::str(point, "ip").is_empty() && fields::get(point, "ipMode").is_none() {
+                fields::set(point, "ipMode", "VIP");
+            }
+        }
+    }
+}
+
+fn fill_affinity(service: &mut Object) {
+    fields::fill(service, "spec.sessionAffinity", "None");
+    let config = "spec.sessionAffinityConfig";
+    match fields::str(service, "spec.sessionAffinity") {
+        "None" => {
+            fields::remove(service, config);
+        }
+        "ClientIP" => {
+            let timeout = "spec.sessionAffinityConfig.clientIP.timeoutSeconds";
+            if fields::get(service, timeout).is_none() {
+                let filled = json!({"clientIP": {"timeoutSeconds": AFFINITY_SECONDS}});
+                fields::set(service, config, filled);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A port that is not aimed at another is aimed at the same.
+fn fill_port(port: &mut Object) {
+    fields::fill(port, "protocol", "TCP");
+    let is_aimed = match View::root(port).field("targetPort").value() {
+        None => false,
+        Some(target) => *target != json!(0) && *target != json!(""),
+    };
+    if !is_aimed {
+        let number = port.get("port").cloned().unwrap_or(Value::from(0));
+        port.insert("targetPort".to_owned(), number);
+    }
+}

@@ -1,0 +1,164 @@
+//! Event: the same objects as those of the core group, under other names.
+
+use serde_json::json;
+
+use crate::kind::Conversion;
+use crate::kinds::core::event::EventRules;
+use crate::{Kind, Object, Scope, Selectable, fields};
+
+pub(super) fn kind() -> Kind {
+    Kind::new(
+        Scope::Namespaced,
+        "events.k8s.io",
+        "v1",
+        "Event",
+        "events",
+        "io.k8s.api.events.v1.Event",
+    )
+    .short(&["ev"])
+    .storage("events")
+    .stored_as(
+        "",
+        "v1",
+        "Event",
+        Conversion {
+            to_stored: to_core,
+            from_stored: from_core,
+        },
+    )
+    .updates_create()
+    .selectable(SELECTABLE)
+    .rules(EventRules { is_strict: true })
+}
+
+macro_rules! selectable {
+    ($($name:literal => $path:literal),* $(,)?) => {
+        &[$(Selectable { name: $name, value: |event| fields::text(event, $path) },)*]
+    };
+}
+
+const SELECTABLE: &[Selectable] = selectable!(
+    "reason" => "reason",
+    "regarding.kind" => "involvedObject.kind",
+    "regarding.namespace" => "involvedObject.namespace",
+    "regarding.name" => "involvedObject.name",
+    "regarding.uid" => "involvedObject.uid",
+    "regarding.apiVersion" => "involvedObject.apiVersion",
+    "regarding.resourceVersion" => "involvedObject.resourceVersion",
+    "regarding.fieldPath" => "involvedObject.fieldPath",
+    "reportingController" => "reportingComponent",
+    "type" => "type",
+);
+
+/// The fields that have two names: here, and in the core group.
+const NAMES: &[(&str, &str)] = &[
+    ("regarding", "involvedObject"),
+    ("note", "message"),
+    ("reportingController", "reportingComponent"),
+    ("deprecatedSource", "source"),
+    ("deprecatedFirstTimestamp", "firstTimestamp"),
+    ("deprecatedLastTimestamp", "lastTimestamp"),
+    ("deprecatedCount", "count"),
+];
+
+fn to_core(event: &mut Object) {
+    rename(event, NAMES.iter().copied());
+    event.insert("apiVersion".to_owned(), json!("v1"));
+}
+
+fn from_core(event: &mut Object) {
+    rename(event, NAMES.iter().map(|&(ours, theirs)| (theirs, ours)));
+    event.insert("apiVersion".to_owned(), json!("events.k8s.io/v1"));
+}
+
+fn rename<'a>(event: &mut Object, names: impl Iterator<Item = (&'a str, &'a str)>) {
+    for (from, to) in names {
+        if let Some(value) = event.remove(from) {
+            event.insert(to.to_owned(), value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::testing::{check_create, check_update, kind, object};
+
+    fn event() -> Value {
+        json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "a", "namespace": "ns"},
+            "eventTime": "2024-01-01T00:00:00.000000Z", "reportingController": "x/y", "reportingInstance": "z",
+            "action": "Act", "reason": "Why", "type": "Normal", "note": "text",
+            "regarding": {"kind": "Pod", "namespace": "ns"}})
+    }
+
+    fn stored() -> Value {
+        let mut event = event().as_object().expect("an object").clone();
+        to_core(&mut event);
+        Value::Object(event)
+    }
+
+    #[test]
+    fn both_forms_say_the_same() {
+        let want = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "a", "namespace": "ns"},
+            "eventTime": "2024-01-01T00:00:00.000000Z", "reportingComponent": "x/y", "reportingInstance": "z",
+            "action": "Act", "reason": "Why", "type": "Normal", "message": "text",
+            "involvedObject": {"kind": "Pod", "namespace": "ns"}});
+        assert_eq!(stored(), want);
+        let mut back = want.as_object().expect("an object").clone();
+        from_core(&mut back);
+        assert_eq!(Value::Object(back), event());
+    }
+
+    #[test]
+    fn fields_are_selected_by_their_names_here() {
+        let kind = kind("events.k8s.io", "Event");
+        let object = object(&kind, stored());
+        let about = kind
+            .selectable
+            .iter()
+            .find(|field| field.name == "regarding.kind");
+        assert_eq!((about.expect("there is one").value)(&object), "Pod");
+    }
+
+    #[test]
+    fn new_events_have_no_old_fields() {
+        let kind = kind("events.k8s.io", "Event");
+        check_create(&kind, stored(), &[]);
+        let mut odd = stored();
+        odd["type"] = json!("Odd");
+        odd["count"] = json!(1);
+        odd["series"] = json!({"count": 1});
+        odd.as_object_mut().expect("an object").remove("eventTime");
+        check_create(
+            &kind,
+            odd,
+            &[
+                "series.count: Invalid value: \"\": should be at least 2",
+                "series.lastObservedTime: Required value",
+                "eventTime: Required value",
+                "type: Invalid value: \"\": has invalid value: Odd",
+                "count: Invalid value: \"\": needs to be unset",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_happened_does_not_change() {
+        let kind = kind("events.k8s.io", "Event");
+        let series =
+            json!({"series": {"count": 2, "lastObservedTime": "2024-01-01T00:00:01.000000Z"}});
+        check_update(&kind, stored(), series, &[]);
+        let patch = json!({"reason": "Because", "reportingComponent": "other"});
+        check_update(
+            &kind,
+            stored(),
+            patch,
+            &[
+                "reason: Invalid value: \"Because\": field is immutable",
+                "reportingController: Invalid value: \"other\": field is immutable",
+            ],
+        );
+    }
+}

@@ -1,0 +1,295 @@
+//! What roles and bindings must hold, within a namespace or in the whole cluster.
+
+use rhumb_meta::field::{BadValue, Error, ErrorList};
+use rhumb_meta::validation;
+use serde::Serialize;
+
+use crate::{Request, Rules, View, checks, selectors};
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+#[derive(Debug)]
+pub(super) struct RoleRules {
+    pub(super) is_namespaced: bool,
+}
+
+impl Rules for RoleRules {
+    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+        self.validate(object, selectors::Options::default(), errors);
+    }
+
+    /// Selectors that were wrong when they were stored may keep values that no label can have.
+    fn validate_update(
+        &self,
+        object: &View<'_>,
+        old: &View<'_>,
+        _: &Request<'_>,
+        errors: &mut ErrorList,
+    ) {
+        let aggregation = old.field("aggregationRule");
+        let mut wrong = ErrorList::new();
+        let strictest = selectors::Options::default();
+        for selector in aggregation.field("clusterRoleSelectors").items() {
+            selectors::validate_label_selector(&selector, strictest, &mut wrong);
+        }
+        let options = selectors::Options {
+            allow_invalid_label_value: !wrong.is_empty(),
+            ..strictest
+        };
+        self.validate(object, options, errors);
+    }
+}
+
+impl RoleRules {
+    fn validate(&self, role: &View<'_>, options: selectors::Options, errors: &mut ErrorList) {
+        for rule in role.field("rules").items() {
+            validate_rule(&rule, self.is_namespaced, errors);
+        }
+        let aggregation = role.field("aggregationRule");
+        if !aggregation.exists() {
+            return;
+        }
+        let chosen = aggregation.field("clusterRoleSelectors");
+        if chosen.is_empty() {
+            let detail = "at least one clusterRoleSelector required if aggregationRule is non-nil";
+            chosen.required(errors, detail);
+        }
+        for selector in chosen.items() {
+            selectors::validate_label_selector(&selector, options, errors);
+        }
+    }
+}
+
+fn validate_rule(rule: &View<'_>, is_namespaced: bool, errors: &mut ErrorList) {
+    let verbs = rule.field("verbs");
+    if verbs.is_empty() {
+        verbs.required(errors, "verbs must contain at least one value");
+    }
+    let (groups, resources) = (rule.field("apiGroups"), rule.field("resources"));
+    let urls = rule.field("nonResourceURLs");
+    if !urls.is_empty() {
+        if is_namespaced {
+            urls.invalid(errors, "namespaced rules cannot apply to non-resource URLs");
+        }
+        if ![&groups, &resources, &rule.field("resourceNames")]
+            .iter()
+            .all(|field| field.is_empty())
+        {
+            let detail = "rules cannot apply to both regular resources and non-resource URLs";
+            urls.invalid(errors, detail);
+        }
+        return;
+    }
+    if groups.is_empty() {
+        groups.required(errors, "resource rules must supply at least one api group");
+    }
+    if resources.is_empty() {
+        resources.required(errors, "resource rules must supply at least one resource");
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct BindingRules {
+    pub(super) is_namespaced: bool,
+}
+
+impl Rules for BindingRules {
+    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+        let role = object.field("roleRef");
+        checks::one_of(&role.field("apiGroup"), &[GROUP], errors);
+        let kinds: &[&str] = if self.is_namespaced {
+            &["Role", "ClusterRole"]
+        } else {
+            &["ClusterRole"]
+        };
+        checks::one_of(&role.field("kind"), kinds, errors);
+        let name = role.field("name");
+        if name.is_empty() {
+            name.required(errors, "");
+        } else {
+            checks::problems(&name, validation::path_segment_name(name.str()), errors);
+        }
+        for subject in object.field("subjects").items() {
+            validate_subject(&subject, self.is_namespaced, errors);
+        }
+    }
+
+    fn validate_update(
+        &self,
+        object: &View<'_>,
+        old: &View<'_>,
+        request: &Request<'_>,
+        errors: &mut ErrorList,
+    ) {
+        self.validate_create(object, request, errors);
+        let role = object.field("roleRef");
+        if !role.same_as(&old.field("roleRef")) {
+            let shown = RoleRef {
+                group: role.field("apiGroup").str().to_owned(),
+                kind: role.field("kind").str().to_owned(),
+                name: role.field("name").str().to_owned(),
+            };
+            let shown = BadValue::json(&shown);
+            errors.push(Error::invalid(role.path(), shown, "cannot change roleRef"));
+        }
+    }
+}
+
+/// A reference as errors show it: under the names that upstream has inside.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct RoleRef {
+    #[serde(rename = "APIGroup")]
+    group: String,
+    kind: String,
+    name: String,
+}
+
+fn validate_subject(subject: &View<'_>, is_namespaced: bool, errors: &mut ErrorList) {
+    let (name, group) = (subject.field("name"), subject.field("apiGroup"));
+    if name.is_empty() {
+        name.required(errors, "");
+    }
+    let kind = subject.field("kind");
+    match kind.str() {
+        "ServiceAccount" => {
+            if !name.is_empty() {
+                checks::problems(&name, validation::dns1123_subdomain(name.str()), errors);
+            }
+            if !group.is_empty() {
+                checks::one_of(&group, &[""], errors);
+            }
+            let namespace = subject.field("namespace");
+            if !is_namespaced && namespace.is_empty() {
+                namespace.required(errors, "");
+            }
+        }
+        "User" | "Group" => checks::one_of(&group, &[GROUP], errors),
+        _ => checks::one_of(&kind, &["ServiceAccount", "User", "Group"], errors),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::testing::{check_create, check_update, kind};
+
+    const GROUP: &str = super::GROUP;
+
+    #[test]
+    fn rules_are_about_resources_or_urls() {
+        let check = |name: &str, rule: Value, want: &[&str]| {
+            check_create(&kind(GROUP, name), json!({"rules": [rule]}), want);
+        };
+        check(
+            "Role",
+            json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}),
+            &[],
+        );
+        check(
+            "ClusterRole",
+            json!({"verbs": ["get"], "nonResourceURLs": ["/healthz"]}),
+            &[],
+        );
+        check(
+            "Role",
+            json!({}),
+            &[
+                "rules[0].verbs: Required value: verbs must contain at least one value",
+                "rules[0].apiGroups: Required value: resource rules must supply at least one api group",
+                "rules[0].resources: Required value: resource rules must supply at least one resource",
+            ],
+        );
+        check(
+            "Role",
+            json!({"verbs": ["get"], "nonResourceURLs": ["/a"], "resources": ["pods"]}),
+            &[
+                concat!(
+                    "rules[0].nonResourceURLs: Invalid value: [\"/a\"]: namespaced rules cannot apply to ",
+                    "non-resource URLs"
+                ),
+                concat!(
+                    "rules[0].nonResourceURLs: Invalid value: [\"/a\"]: rules cannot apply to both regular ",
+                    "resources and non-resource URLs"
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn names_of_roles_are_segments_of_paths() {
+        let named = |name: &str| json!({"metadata": {"name": name}});
+        check_create(&kind(GROUP, "ClusterRole"), named("system:node"), &[]);
+        let want = "metadata.name: Invalid value: \"a/b\": may not contain '/'";
+        check_create(&kind(GROUP, "ClusterRole"), named("a/b"), &[want]);
+    }
+
+    #[test]
+    fn aggregation_selects_something() {
+        let want = concat!(
+            "aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector required if ",
+            "aggregationRule is non-nil"
+        );
+        let role = json!({"aggregationRule": {}});
+        check_create(&kind(GROUP, "ClusterRole"), role, &[want]);
+    }
+
+    fn binding(kind: &str, subject: Value) -> Value {
+        json!({"roleRef": {"apiGroup": GROUP, "kind": kind, "name": "r"}, "subjects": [subject]})
+    }
+
+    #[test]
+    fn bindings_name_roles_and_subjects() {
+        let user = json!({"kind": "User", "apiGroup": GROUP, "name": "u"});
+        check_create(
+            &kind(GROUP, "RoleBinding"),
+            binding("Role", user.clone()),
+            &[],
+        );
+        let want = "roleRef.kind: Unsupported value: \"Role\": supported values: \"ClusterRole\"";
+        check_create(
+            &kind(GROUP, "ClusterRoleBinding"),
+            binding("Role", user),
+            &[want],
+        );
+        check_create(
+            &kind(GROUP, "ClusterRoleBinding"),
+            binding(
+                "ClusterRole",
+                json!({"kind": "ServiceAccount", "apiGroup": "x", "name": "a"}),
+            ),
+            &[
+                "subjects[0].apiGroup: Unsupported value: \"x\": supported values: \"\"",
+                "subjects[0].namespace: Required value",
+            ],
+        );
+        check_create(
+            &kind(GROUP, "RoleBinding"),
+            binding("Role", json!({"kind": "Odd"})),
+            &[
+                "subjects[0].name: Required value",
+                concat!(
+                    "subjects[0].kind: Unsupported value: \"Odd\": supported values: \"ServiceAccount\", \"User\", ",
+                    "\"Group\""
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn the_role_of_a_binding_stays() {
+        let user = json!({"kind": "User", "apiGroup": GROUP, "name": "u"});
+        let want = concat!(
+            "roleRef: Invalid value: {\"APIGroup\":\"rbac.authorization.k8s.io\",\"Kind\":\"Role\",\"Name\":\"s\"}: ",
+            "cannot change roleRef"
+        );
+        let patch = json!({"roleRef": {"name": "s"}});
+        check_update(
+            &kind(GROUP, "RoleBinding"),
+            binding("Role", user),
+            patch,
+            &[want],
+        );
+    }
+}

@@ -1,0 +1,128 @@
+//! The names of compute resources, and which of them may stand where.
+
+use rhumb_meta::field::{Error, ErrorList};
+use rhumb_meta::{Quantity, validation};
+
+use crate::{View, checks};
+
+const OBJECT_COUNTS: &[&str] = &[
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "services.nodeports",
+    "services.loadbalancers",
+];
+
+const COMPUTE: &[&str] = &[
+    "cpu",
+    "memory",
+    "ephemeral-storage",
+    "requests.cpu",
+    "requests.memory",
+    "requests.ephemeral-storage",
+    "requests.storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+];
+
+/// A resource that quota can track by its bare name.
+pub fn is_standard_for_quota(name: &str) -> bool {
+    OBJECT_COUNTS.contains(&name)
+        || COMPUTE.contains(&name)
+        || name.starts_with("hugepages-")
+        || name.starts_with("requests.hugepages-")
+}
+
+fn is_standard(name: &str) -> bool {
+    name == "storage" || is_standard_for_quota(name)
+}
+
+/// A resource that a container can ask for by its bare name.
+pub fn is_standard_for_containers(name: &str) -> bool {
+    matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-")
+}
+
+/// A resource of Kubernetes itself.
+pub fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
+/// A resource that somebody else has brought to the nodes.
+pub fn is_extended(name: &str) -> bool {
+    !is_native(name)
+        && !name.starts_with("requests.")
+        && validation::qualified_name(&format!("requests.{name}")).is_empty()
+}
+
+/// A resource that is counted in whole numbers.
+pub fn is_integer(name: &str) -> bool {
+    OBJECT_COUNTS.contains(&name) || is_extended(name)
+}
+
+/// A resource of which limits may be more than requests.
+pub fn is_overcommit_allowed(name: &str) -> bool {
+    is_native(name) && !name.starts_with("hugepages-")
+}
+
+/// Checks a name of any resource; the view is the entry of a map, with the name as its key.
+pub fn validate(name: &str, at: &View<'_>, errors: &mut ErrorList) {
+    let found = validation::qualified_name(name);
+    if found.is_empty() && !name.contains('/') && !is_standard(name) {
+        let detail = "must be a standard resource type or fully qualified";
+        errors.push(Error::invalid(at.path(), name, detail));
+    }
+    for problem in found {
+        errors.push(Error::invalid(at.path(), name, problem));
+    }
+}
+
+pub fn validate_for_container(name: &str, at: &View<'_>, errors: &mut ErrorList) {
+    validate(name, at, errors);
+    let is_bare = !name.contains('/');
+    if is_bare && !is_standard_for_containers(name) {
+        let detail = "must be a standard resource for containers";
+        errors.push(Error::invalid(at.path(), name, detail));
+    } else if !is_native(name) && !is_extended(name) {
+        let detail = "doesn't follow extended resource name standard";
+        errors.push(Error::invalid(at.path(), name, detail));
+    }
+}
+
+pub fn validate_for_quota(name: &str, at: &View<'_>, errors: &mut ErrorList) {
+    validate(name, at, errors);
+    if !name.contains('/') && !is_standard_for_quota(name) {
+        let detail = "must be a standard resource for quota";
+        errors.push(Error::invalid(at.path(), name, detail));
+    }
+}
+
+/// The amount that a field holds. The schema has refused what is none.
+pub fn quantity(view: &View<'_>) -> Option<Quantity> {
+    Quantity::from_json(view.value()?).ok()
+}
+
+/// Checks that an amount is not negative, and whole where the resource is counted.
+pub fn validate_amount(name: &str, at: &View<'_>, errors: &mut ErrorList) {
+    let Some(amount) = quantity(at) else {
+        return;
+    };
+    if amount < Quantity::default() {
+        errors.push(Error::invalid(
+            at.path(),
+            amount.to_string(),
+            checks::NOT_NEGATIVE,
+        ));
+    }
+    if is_integer(name) && amount.milli_value() % 1000 != 0 {
+        errors.push(Error::invalid(
+            at.path(),
+            amount.to_string(),
+            "must be an integer",
+        ));
+    }
+}

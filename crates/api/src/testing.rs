@@ -1,0 +1,125 @@
+//! How the rules of kinds are tested: an object, and what is wrong with it.
+
+use rhumb_meta::Timestamp;
+use rhumb_meta::field::ErrorList;
+use serde_json::{Value, json};
+
+use crate::{Gates, Kind, Object, Request, View, kinds, metadata};
+
+pub(crate) fn kind(group: &str, name: &str) -> Kind {
+    let mut all = kinds::all().into_iter();
+    all.find(|kind| kind.group == group && kind.name == name)
+        .expect(name)
+}
+
+pub(crate) fn request(gates: &Gates) -> Request<'_> {
+    Request {
+        gates,
+        now: Timestamp::from_unix(1_700_000_000, 0),
+        user: "someone",
+    }
+}
+
+/// An object with the metadata that any valid one has, where it has none.
+pub(crate) fn object(kind: &Kind, value: Value) -> Object {
+    let Value::Object(mut object) = value else {
+        panic!("not an object: {value}");
+    };
+    let metadata = object.entry("metadata").or_insert_with(|| json!({}));
+    let metadata = metadata.as_object_mut().expect("metadata is an object");
+    metadata.entry("name").or_insert_with(|| json!("a"));
+    metadata
+        .entry("resourceVersion")
+        .or_insert_with(|| json!("1"));
+    if kind.is_namespaced() {
+        metadata.entry("namespace").or_insert_with(|| json!("ns"));
+    }
+    object
+}
+
+fn assert_errors(errors: &ErrorList, want: &[&str], context: &Object) {
+    let got: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(got, want, "{}", json!(context));
+}
+
+/// Creates an object and compares what is refused.
+pub(crate) fn check_create(kind: &Kind, value: Value, want: &[&str]) {
+    let (object, errors) = create(kind, value, &Gates::default());
+    assert_errors(&errors, want, &object);
+}
+
+pub(crate) fn create(kind: &Kind, value: Value, gates: &Gates) -> (Object, ErrorList) {
+    let mut object = object(kind, value);
+    let mut errors = ErrorList::new();
+    kind.rules.default(&mut object);
+    kind.rules.prepare_create(&mut object, &request(gates));
+    metadata::validate_create(&View::root(&object), kind, &mut errors);
+    kind.rules
+        .validate_create(&View::root(&object), &request(gates), &mut errors);
+    (object, errors)
+}
+
+/// Changes an object by a merge patch and compares what is refused.
+pub(crate) fn check_update(kind: &Kind, old: Value, patch: Value, want: &[&str]) {
+    let (object, errors) = update(kind, old, patch);
+    assert_errors(&errors, want, &object);
+}
+
+pub(crate) fn update(kind: &Kind, old: Value, patch: Value) -> (Object, ErrorList) {
+    let gates = Gates::default();
+    let old = object(kind, old);
+    let mut new = patched(&old, patch);
+    let mut errors = ErrorList::new();
+    kind.rules.default(&mut new);
+    kind.rules.prepare_update(&mut new, &old, &request(&gates));
+    let (view, old) = (View::root(&new), View::root(&old));
+    metadata::validate_update(&view, &old, kind, &mut errors);
+    kind.rules
+        .validate_update(&view, &old, &request(&gates), &mut errors);
+    (new, errors)
+}
+
+pub(crate) fn check_status(kind: &Kind, old: Value, patch: Value, want: &[&str]) {
+    let gates = Gates::default();
+    let old = object(kind, old);
+    let mut new = patched(&old, patch);
+    let mut errors = ErrorList::new();
+    kind.rules
+        .prepare_status_update(&mut new, &old, &request(&gates));
+    let (view, old) = (View::root(&new), View::root(&old));
+    kind.rules
+        .validate_status_update(&view, &old, &request(&gates), &mut errors);
+    assert_errors(&errors, want, &new);
+}
+
+pub(crate) fn warnings(kind: &Kind, value: Value) -> Vec<String> {
+    let object = object(kind, value);
+    let mut warnings = Vec::new();
+    kind.rules
+        .warnings(&View::root(&object), None, &mut warnings);
+    warnings
+}
+
+pub(crate) fn patched(old: &Object, patch: Value) -> Object {
+    let mut value = Value::Object(old.clone());
+    merge(&mut value, patch);
+    value.as_object().expect("an object").clone()
+}
+
+fn merge(into: &mut Value, patch: Value) {
+    let Value::Object(patch) = patch else {
+        *into = patch;
+        return;
+    };
+    if !into.is_object() {
+        *into = json!({});
+    }
+    let fields = into.as_object_mut().expect("made one");
+    for (name, value) in patch {
+        if value.is_null() {
+            fields.remove(&name);
+        } else {
+            merge(fields.entry(name).or_insert(Value::Null), value);
+        }
+    }
+}
