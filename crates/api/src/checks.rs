@@ -48,13 +48,16 @@ pub fn immutable_text(view: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
 /// One of an enumeration; `values` in the order the error lists them.
 pub fn one_of(view: &View<'_>, values: &[&str], errors: &mut ErrorList) {
     if !values.contains(&view.str()) {
-        errors.push(Error::not_supported(view.path(), text(view), values));
+        let shown = BadValue::json(view.str());
+        errors.push(Error::not_supported(view.path(), shown, values));
     }
 }
 
-/// A text as errors show it: an absent one is an empty one.
-pub fn text(view: &View<'_>) -> BadValue {
-    view.str().into()
+/// As [`one_of`], for a field that upstream has as a plain text: the error shows it as one.
+pub fn one_of_texts(view: &View<'_>, values: &[&str], errors: &mut ErrorList) {
+    if !values.contains(&view.str()) {
+        errors.push(Error::not_supported(view.path(), view.str(), values));
+    }
 }
 
 pub fn port_number(view: &View<'_>, errors: &mut ErrorList) {

@@ -25,6 +25,8 @@ pub struct Kind {
     /// The path below the store's root, as upstream lays it out in etcd; `None` for kinds that are not stored.
     pub storage: Option<Cow<'static, str>>,
     pub names: NameRule,
+    /// Whether a finalizer without a domain must be one that Kubernetes knows: so for built-in kinds.
+    pub known_finalizers: bool,
     pub generation: Generation,
     pub updates: Updates,
     /// The kind of another group whose objects these are: stored in its form, by the conversion of each version.
@@ -178,6 +180,7 @@ impl Kind {
             }],
             storage: Some(plural.into()),
             names: NameRule::DnsSubdomain,
+            known_finalizers: true,
             generation: Generation::None,
             updates: Updates::default(),
             stored_as: None,
@@ -215,6 +218,12 @@ impl Kind {
 
     pub fn names(mut self, rule: NameRule) -> Kind {
         self.names = rule;
+        self
+    }
+
+    /// A finalizer without a domain may be any.
+    pub fn any_finalizers(mut self) -> Kind {
+        self.known_finalizers = false;
         self
     }
 

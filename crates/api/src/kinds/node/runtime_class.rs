@@ -14,6 +14,7 @@ pub(super) fn kind() -> Kind {
         "runtimeclasses",
         "io.k8s.api.node.v1.RuntimeClass",
     )
+    .any_finalizers()
     .updates_need_version()
     .updates_create()
     .rules(RuntimeClassRules)
@@ -46,9 +47,10 @@ impl Rules for RuntimeClassRules {
         &self,
         object: &View<'_>,
         old: &View<'_>,
-        _: &Request<'_>,
+        request: &Request<'_>,
         errors: &mut ErrorList,
     ) {
+        self.validate_create(object, request, errors);
         checks::immutable_text(&object.field("handler"), &old.field("handler"), errors);
     }
 }

@@ -4,7 +4,9 @@ use rhumb_meta::field::{BadValue, Error, ErrorList};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{Generation, Kind, Request, Rules, Scope, View, checks, conditions, selectors};
+use crate::{
+    Generation, Kind, NameRule, Request, Rules, Scope, View, checks, conditions, selectors,
+};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -16,6 +18,8 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.policy.v1.PodDisruptionBudget",
     )
     .short(&["pdb"])
+    .names(NameRule::PathSegment)
+    .any_finalizers()
     .generation(Generation::Of(&["spec"]))
     .updates_need_version()
     .status()

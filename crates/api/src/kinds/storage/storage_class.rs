@@ -1,6 +1,6 @@
 //! StorageClass.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::validation;
@@ -48,9 +48,7 @@ impl Rules for StorageClassRules {
         } else {
             binding.required(errors, "");
         }
-        for term in object.field("allowedTopologies").items() {
-            validate_topology(&term, errors);
-        }
+        validate_topologies(&object.field("allowedTopologies"), errors);
     }
 
     fn validate_update(
@@ -61,12 +59,17 @@ impl Rules for StorageClassRules {
         errors: &mut ErrorList,
     ) {
         self.validate_create(object, request, errors);
-        for name in [
-            "parameters",
-            "provisioner",
-            "reclaimPolicy",
-            "volumeBindingMode",
-        ] {
+        checks::immutable(
+            &object.field("parameters"),
+            &old.field("parameters"),
+            errors,
+        );
+        checks::immutable_text(
+            &object.field("provisioner"),
+            &old.field("provisioner"),
+            errors,
+        );
+        for name in ["reclaimPolicy", "volumeBindingMode"] {
             checks::immutable(&object.field(name), &old.field(name), errors);
         }
     }
@@ -93,8 +96,24 @@ fn validate_parameters(parameters: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_topology(term: &View<'_>, errors: &mut ErrorList) {
-    let mut keys = BTreeSet::new();
+/// What a term asks for: the values of each key.
+type Term = BTreeMap<String, BTreeSet<String>>;
+
+fn validate_topologies(terms: &View<'_>, errors: &mut ErrorList) {
+    // Upstream begins with as many empty terms as it is given: one that asks for nothing is always a repeat.
+    let mut seen = vec![Term::new(); terms.len()];
+    for term in terms.items() {
+        let read = validate_topology(&term, errors);
+        for _ in seen.iter().filter(|known| **known == read) {
+            let expressions = term.field("matchLabelExpressions");
+            errors.push(Error::duplicate(expressions.path(), ""));
+        }
+        seen.push(read);
+    }
+}
+
+fn validate_topology(term: &View<'_>, errors: &mut ErrorList) -> Term {
+    let mut keys = Term::new();
     for expression in term.field("matchLabelExpressions").items() {
         let (key, values) = (expression.field("key"), expression.field("values"));
         if values.is_empty() {
@@ -103,14 +122,15 @@ fn validate_topology(term: &View<'_>, errors: &mut ErrorList) {
         let mut seen = BTreeSet::new();
         for value in values.items() {
             if !seen.insert(value.str().to_owned()) {
-                value.duplicate(errors);
+                errors.push(Error::duplicate(value.path(), value.str()));
             }
         }
         checks::problems(&key, validation::qualified_name(key.str()), errors);
-        if !keys.insert(key.str().to_owned()) {
-            key.duplicate(errors);
+        if keys.insert(key.str().to_owned(), seen).is_some() {
+            errors.push(Error::duplicate(key.path(), key.str()));
         }
     }
+    keys
 }
 
 #[cfg(test)]
