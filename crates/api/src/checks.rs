@@ -3,7 +3,7 @@
 use rhumb_meta::field::{BadValue, Error, ErrorList};
 use rhumb_meta::validation::Problems;
 
-use crate::View;
+use crate::{View, selectors};
 
 pub const IMMUTABLE: &str = "field is immutable";
 pub const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
@@ -57,6 +57,19 @@ pub fn one_of(view: &View<'_>, values: &[&str], errors: &mut ErrorList) {
 pub fn one_of_texts(view: &View<'_>, values: &[&str], errors: &mut ErrorList) {
     if !values.contains(&view.str()) {
         errors.push(Error::not_supported(view.path(), view.str(), values));
+    }
+}
+
+/// How a selector is judged that replaces old ones: if one of those was wrong, values that no label can have pass.
+pub fn selector_options<'a>(old: impl IntoIterator<Item = &'a View<'a>>) -> selectors::Options {
+    let strictest = selectors::Options::default();
+    let mut wrong = ErrorList::new();
+    for selector in old {
+        selectors::validate_label_selector(selector, strictest, &mut wrong);
+    }
+    selectors::Options {
+        allow_invalid_label_value: !wrong.is_empty(),
+        ..strictest
     }
 }
 

@@ -239,9 +239,10 @@ fn validate_source(spec: &View<'_>, errors: &mut ErrorList) {
     if kind.exists() && !path.is_empty() {
         checks::one_of(&kind, HOST_PATHS, errors);
     }
-    let is_root = host.field("path").str().trim_end_matches('/').is_empty();
+    let mut parts = path.str().split('/');
+    let is_root = path.str().starts_with('/') && parts.all(|part| matches!(part, "" | "."));
     let reclaim = spec.field("persistentVolumeReclaimPolicy");
-    if host.exists() && is_root && reclaim.str() == "Recycle" {
+    if is_root && reclaim.str() == "Recycle" {
         reclaim.forbidden(errors, "may not be 'recycle' for a hostPath mount of '/'");
     }
 }

@@ -57,12 +57,7 @@ impl Rules for ClaimRules {
         errors: &mut ErrorList,
     ) {
         let old_spec = old.field("spec");
-        let options = selectors::Options {
-            allow_invalid_label_value: selectors::has_invalid_label_value(
-                &old_spec.field("selector"),
-            ),
-            ..selectors::Options::default()
-        };
+        let options = checks::selector_options([&old_spec.field("selector")]);
         validate_spec(&object.field("spec"), options, errors);
         validate_change(object, old, errors);
     }

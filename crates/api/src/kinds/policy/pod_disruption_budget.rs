@@ -43,13 +43,7 @@ impl Rules for BudgetRules {
         errors: &mut ErrorList,
     ) {
         let old = old.field("spec");
-        let mut wrong = ErrorList::new();
-        let strictest = selectors::Options::default();
-        selectors::validate_label_selector(&old.field("selector"), strictest, &mut wrong);
-        let options = selectors::Options {
-            allow_invalid_label_value: !wrong.is_empty(),
-            ..strictest
-        };
+        let options = checks::selector_options([&old.field("selector")]);
         validate_spec(&object.field("spec"), options, errors);
     }
 

@@ -27,15 +27,9 @@ impl Rules for RoleRules {
         errors: &mut ErrorList,
     ) {
         let aggregation = old.field("aggregationRule");
-        let mut wrong = ErrorList::new();
-        let strictest = selectors::Options::default();
-        for selector in aggregation.field("clusterRoleSelectors").items() {
-            selectors::validate_label_selector(&selector, strictest, &mut wrong);
-        }
-        let options = selectors::Options {
-            allow_invalid_label_value: !wrong.is_empty(),
-            ..strictest
-        };
+        let chosen = aggregation.field("clusterRoleSelectors");
+        let chosen: Vec<View<'_>> = chosen.items().collect();
+        let options = checks::selector_options(&chosen);
         self.validate(object, options, errors);
     }
 }

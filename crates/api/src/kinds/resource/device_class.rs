@@ -1,6 +1,6 @@
 //! DeviceClass.
 
-use crate::{Kind, Scope};
+use crate::{Generation, Kind, Scope};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -11,4 +11,5 @@ pub(super) fn kind() -> Kind {
         "deviceclasses",
         "io.k8s.api.resource.v1.DeviceClass",
     )
+    .generation(Generation::Of(&["spec"]))
 }

@@ -1,6 +1,6 @@
 //! ResourceSlice.
 
-use crate::{Kind, Scope};
+use crate::{Generation, Kind, Scope, Selectable, fields};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -11,4 +11,15 @@ pub(super) fn kind() -> Kind {
         "resourceslices",
         "io.k8s.api.resource.v1.ResourceSlice",
     )
+    .generation(Generation::Of(&["spec"]))
+    .selectable(&[
+        Selectable {
+            name: "spec.driver",
+            value: |object| fields::text(object, "spec.driver"),
+        },
+        Selectable {
+            name: "spec.nodeName",
+            value: |object| fields::text(object, "spec.nodeName"),
+        },
+    ])
 }
