@@ -1,6 +1,7 @@
 //! Chores of the project: `cargo xtask --help`.
 
 mod chores;
+mod interop;
 mod setup;
 mod steps;
 mod tidy;
@@ -36,7 +37,13 @@ enum Chore {
         cases: u32,
     },
     /// Compare with the real thing. Needs Go 1.26 or later and its module proxy.
-    Interop,
+    Interop {
+        /// Which parts; all if none is named.
+        parts: Vec<interop::Part>,
+        /// Passed on to the differential and kubectl parts, such as `-- compare --topic core`.
+        #[arg(last = true)]
+        arguments: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -56,6 +63,6 @@ fn carry_out(chore: Chore) -> anyhow::Result<()> {
         Chore::Bench { arguments } => chores::bench(&arguments),
         Chore::Torture { rounds } => chores::torture(rounds),
         Chore::Fuzz { cases } => chores::fuzz(cases),
-        Chore::Interop => chores::interop(),
+        Chore::Interop { parts, arguments } => interop::run(&parts, &arguments),
     }
 }

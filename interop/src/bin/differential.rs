@@ -149,7 +149,11 @@ fn report(theirs: &Answers, verdict: &Verdict, brief: bool) {
         count.cases += 1;
         count.answers += answers.len();
     }
-    let mut steps: Vec<_> = verdict.unlisted.iter().map(|d| (&d.case, &d.step)).collect();
+    let mut steps: Vec<_> = verdict
+        .unlisted
+        .iter()
+        .map(|d| (&d.case, &d.step))
+        .collect();
     steps.dedup();
     for (case, _) in steps {
         counts.entry(topic_of(case)).or_default().different += 1;

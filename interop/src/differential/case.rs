@@ -157,8 +157,7 @@ pub fn topics(directory: &Path, wanted: &[String]) -> Result<Vec<Topic>> {
             continue;
         }
         let text = std::fs::read_to_string(&path)?;
-        topics
-            .push(Topic::parse(&name, &text).with_context(|| format!("cases of topic {name}"))?);
+        topics.push(Topic::parse(&name, &text).with_context(|| format!("cases of topic {name}"))?);
     }
     if let Some(unknown) = wanted
         .iter()
@@ -198,8 +197,6 @@ cases:
             "cases: [{name: a, steps: [{do: GET /, object: none}]}]"
         ));
         assert!(check("cases: [{name: a, steps: [{do: GET /, typo: 1}]}]"));
-        assert!(check(
-            "cases: [{name: a, steps: []}, {name: a, steps: []}]"
-        ));
+        assert!(check("cases: [{name: a, steps: []}, {name: a, steps: []}]"));
     }
 }

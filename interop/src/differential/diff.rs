@@ -58,12 +58,12 @@ pub fn compare(theirs: &Answers, ours: &Answers) -> Vec<Difference> {
         for (index, theirs) in theirs.iter().enumerate() {
             let mut found = Finder::default();
             found.answer(theirs, ours.get(index));
-            differences.extend(found.fields.into_iter().map(|(path, theirs_ours)| Difference {
+            differences.extend(found.fields.into_iter().map(|field| Difference {
                 case: case.clone(),
                 step: theirs.step.clone(),
-                path,
-                theirs: theirs_ours.0,
-                ours: theirs_ours.1,
+                path: field.path,
+                theirs: field.theirs,
+                ours: field.ours,
             }));
         }
     }
@@ -72,7 +72,13 @@ pub fn compare(theirs: &Answers, ours: &Answers) -> Vec<Difference> {
 
 #[derive(Default)]
 struct Finder {
-    fields: Vec<(String, (Option<Value>, Option<Value>))>,
+    fields: Vec<Field>,
+}
+
+struct Field {
+    path: String,
+    theirs: Option<Value>,
+    ours: Option<Value>,
 }
 
 impl Finder {
@@ -99,8 +105,11 @@ impl Finder {
     }
 
     fn found(&mut self, path: &str, theirs: Option<&Value>, ours: Option<&Value>) {
-        self.fields
-            .push((path.to_owned(), (theirs.cloned(), ours.cloned())));
+        self.fields.push(Field {
+            path: path.to_owned(),
+            theirs: theirs.cloned(),
+            ours: ours.cloned(),
+        });
     }
 
     fn values(&mut self, path: &str, theirs: &Value, ours: &Value) {
@@ -210,13 +219,17 @@ mod tests {
     fn check(theirs: Value, ours: Value, expect: &[&str]) {
         let mut finder = Finder::default();
         finder.values("body", &theirs, &ours);
-        let paths: Vec<&str> = finder.fields.iter().map(|(path, _)| path.as_str()).collect();
+        let paths: Vec<&str> = finder.fields.iter().map(|field| &*field.path).collect();
         assert_eq!(paths, expect);
     }
 
     #[test]
     fn names_every_field_that_differs() {
-        check(json!({"a": [1, {"b": 2}]}), json!({"a": [1, {"b": 2}]}), &[]);
+        check(
+            json!({"a": [1, {"b": 2}]}),
+            json!({"a": [1, {"b": 2}]}),
+            &[],
+        );
         check(
             json!({"a": 1, "b": null, "c": [1, 2]}),
             json!({"a": "1", "c": [1, 3], "d": {}}),

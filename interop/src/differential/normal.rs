@@ -319,8 +319,12 @@ mod tests {
     #[test]
     fn objects_within_messages() {
         check(
-            json!("is invalid: Invalid value: \"{\\\"b\\\":1,\\\"a\\\":{\\\"resourceVersion\\\":\\\"7\\\"}}\": bad"),
-            json!("is invalid: Invalid value: {\"a\":{\"resourceVersion\":\"<version 1>\"},\"b\":1}: bad"),
+            json!(
+                "is invalid: Invalid value: \"{\\\"b\\\":1,\\\"a\\\":{\\\"resourceVersion\\\":\\\"7\\\"}}\": bad"
+            ),
+            json!(
+                "is invalid: Invalid value: {\"a\":{\"resourceVersion\":\"<version 1>\"},\"b\":1}: bad"
+            ),
         );
     }
 

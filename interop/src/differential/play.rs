@@ -92,9 +92,7 @@ impl<'a> Player<'a> {
             path: "/api/v1/namespaces".into(),
             headers: vec![("content-type".into(), "application/json".into())],
             body: self
-                .expand(
-                    r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"${ns}"}}"#,
-                )
+                .expand(r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"${ns}"}}"#)
                 .into(),
             ..Question::default()
         };
@@ -248,9 +246,8 @@ fn everything_sent(topic: &Topic, case: &Case) -> String {
 fn parse(headers: &HeaderMap, body: &Bytes, is_stream: bool) -> Value {
     let text = String::from_utf8_lossy(body);
     if is_stream && text.starts_with('{') {
-        let parse = |line: &str| -> Value {
-            serde_json::from_str(line).unwrap_or_else(|_| line.into())
-        };
+        let parse =
+            |line: &str| -> Value { serde_json::from_str(line).unwrap_or_else(|_| line.into()) };
         return text.lines().map(parse).collect();
     }
     let content_type = headers

@@ -20,7 +20,10 @@ fn without_identities(line: &str) -> String {
     while let Some(next) = rest.chars().next() {
         let bytes = rest.as_bytes();
         let found = [(scan::uuid(bytes), "<uid>"), (scan::time(bytes), "<time>")];
-        match found.into_iter().find_map(|(length, name)| length.zip(Some(name))) {
+        match found
+            .into_iter()
+            .find_map(|(length, name)| length.zip(Some(name)))
+        {
             Some((length, name)) => {
                 result += name;
                 rest = &rest[length..];
@@ -52,7 +55,13 @@ fn without_ages(line: &str) -> String {
         .split("  ")
         .map(str::trim)
         .filter(|column| !column.is_empty())
-        .map(|column| if scan::is_age(column) { "<age>" } else { column })
+        .map(|column| {
+            if scan::is_age(column) {
+                "<age>"
+            } else {
+                column
+            }
+        })
         .collect();
     format!("{}{}", &line[..indent], columns.join("   "))
 }
@@ -70,7 +79,10 @@ mod tests {
         check("NAME   AGE", "NAME   AGE");
         check("a      5s    x", "a   <age>   x");
         check("  in ns-abcde", "  in NAMESPACE");
-        check("    resourceVersion: \"17\"", "    resourceVersion: \"<version>\"");
+        check(
+            "    resourceVersion: \"17\"",
+            "    resourceVersion: \"<version>\"",
+        );
         check("at 2026-01-02T03:04:05Z", "at <time>");
     }
 }
