@@ -54,11 +54,11 @@ fn privilege_escalation(context: &View<'_>, errors: &mut ErrorList) {
         context.invalid(errors, detail);
     }
     let capabilities = context.field("capabilities");
-    for capability in capabilities.field("add").items() {
-        if capability.str() == "CAP_SYS_ADMIN" {
-            let detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
-            context.invalid(errors, detail);
-        }
+    let added = capabilities.field("add");
+    if added.items().any(|added| added.str() == "CAP_SYS_ADMIN") {
+        let detail =
+            "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
+        context.invalid(errors, detail);
     }
 }
 
