@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 
 use super::template;
 use crate::gates::Feature;
+use crate::kinds::core::persistent_volume_claim;
+use crate::selectors;
 use crate::workloads::checks;
 use crate::{Generation, Kind, NameRule, Object, Request, Rules, Scope, View, edit};
 
@@ -44,6 +46,7 @@ struct StatefulSet;
 /// What an existing object may keep although a new one could not have it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tolerance {
+    /// Neither it nor the claims can change.
     service_name: bool,
     template: bool,
 }
@@ -99,7 +102,8 @@ impl Rules for StatefulSet {
         template::validate_collision_count(object, old, errors);
     }
 
-    fn warnings(&self, object: &View<'_>, _: Option<&View<'_>>, warnings: &mut Vec<String>) {
+    fn warnings(&self, object: &View<'_>, old: Option<&View<'_>>, warnings: &mut Vec<String>) {
+        crate::workloads::template::warn(object, old, warnings);
         let spec = object.field("spec");
         let limit = spec.field("revisionHistoryLimit").int();
         if limit.is_some_and(|limit| limit < 0) {
@@ -156,6 +160,12 @@ fn validate_spec(
     }
     validate_strategy(&spec.field("updateStrategy"), errors);
     validate_retention(&spec.field("persistentVolumeClaimRetentionPolicy"), errors);
+    if !tolerance.service_name {
+        for claim in spec.field("volumeClaimTemplates").items() {
+            let options = selectors::Options::default();
+            persistent_volume_claim::validate_spec(&claim.field("spec"), options, errors);
+        }
+    }
     checks::all_nonnegative(spec, &["replicas", "minReadySeconds"], errors);
     checks::nonnegative(&spec.field("ordinals").field("start"), errors);
     let service = spec.field("serviceName");

@@ -271,6 +271,37 @@ fn stateful_sets_are_checked_when_they_are_made() {
 }
 
 #[test]
+fn the_claims_of_a_stateful_set_are_checked_once() {
+    let kind = stateful_set::kind();
+    let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}});
+    let object = with(&workload(), "spec.volumeClaimTemplates", json!([claim]));
+    let expect = ["spec.volumeClaimTemplates[0].spec.resources[storage]: Required value"];
+    check_create(&kind, &object, &expect);
+    check_update(&kind, &object, &object, &[]);
+}
+
+#[test]
+fn templates_are_warned_of() {
+    let note = "scheduler.alpha.kubernetes.io/critical-pod";
+    let object = with(
+        &workload(),
+        "spec.template.metadata.annotations",
+        json!({note: ""}),
+    );
+    let expect = format!(
+        "spec.template.metadata.annotations[{note}]: non-functional in v1.16+; use the \"priorityClassName\" field instead"
+    );
+    for kind in [
+        deployment::kind(),
+        replica_set::kind(),
+        daemon_set::kind(),
+        stateful_set::kind(),
+    ] {
+        assert_eq!(warnings(&kind, &object), [expect.clone()]);
+    }
+}
+
+#[test]
 fn little_of_a_stateful_set_may_change() {
     let kind = stateful_set::kind();
     for name in ["replicas", "minReadySeconds", "revisionHistoryLimit"] {
