@@ -297,7 +297,7 @@ fn templates_are_warned_of() {
         daemon_set::kind(),
         stateful_set::kind(),
     ] {
-        assert_eq!(warnings(&kind, &object), [expect.clone()]);
+        assert_eq!(warnings(&kind, &object), std::slice::from_ref(&expect));
     }
 }
 
