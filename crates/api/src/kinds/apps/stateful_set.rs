@@ -137,13 +137,12 @@ fn prepare_max_unavailable(object: &mut Object, old: Option<&Object>, request: &
 }
 
 fn is_same_otherwise(spec: &View<'_>, old: &View<'_>) -> bool {
-    let names = |view: &View<'_>| -> Vec<String> {
-        let names = view.object().into_iter().flatten();
-        names.map(|(name, _)| name.clone()).collect()
+    let others = |spec: &View<'_>| {
+        let mut others = spec.object().cloned().unwrap_or_default();
+        others.retain(|name, _| !MUTABLE.contains(&name.as_str()));
+        Value::Object(others)
     };
-    let all = names(spec).into_iter().chain(names(old));
-    all.filter(|name| !MUTABLE.contains(&name.as_str()))
-        .all(|name| checks::same(&spec.field(&name), &old.field(&name)))
+    checks::same_values(Some(&others(spec)), Some(&others(old)))
 }
 
 fn validate_spec(

@@ -308,6 +308,8 @@ fn little_of_a_stateful_set_may_change() {
         let changed = with(&workload(), &format!("spec.{name}"), json!(7));
         check_update(&kind, &changed, &workload(), &[]);
     }
+    let stored = with(&workload(), "spec.serviceName", json!(""));
+    check_update(&kind, &workload(), &stored, &[]);
     let changed = with(&workload(), "spec.serviceName", json!("other"));
     let expect = "spec: Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', \
                   'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' \
