@@ -13,9 +13,6 @@ pub(super) const NAMESPACE: &str = "io.k8s.api.core.v1.Namespace";
 
 pub(super) const TYPES: &[(&str, Fill)] = &[
     (NAMESPACE, label_namespace),
-    ("io.k8s.api.core.v1.NamespaceStatus", |status| {
-        fields::fill(status, "phase", "Active");
-    }),
     ("io.k8s.api.core.v1.Secret", fill_secret),
     ("io.k8s.api.core.v1.Service", service::fill),
     ("io.k8s.api.core.v1.LimitRangeItem", fill_limit),
