@@ -126,7 +126,12 @@ fn is_claim_or_snapshot(claim: &Object) -> bool {
     )
 }
 
-fn validate_spec(spec: &View<'_>, options: selectors::Options, errors: &mut ErrorList) {
+/// Also asked for the claims of a stateful set.
+pub(in crate::kinds) fn validate_spec(
+    spec: &View<'_>,
+    options: selectors::Options,
+    errors: &mut ErrorList,
+) {
     let modes = spec.field("accessModes");
     if modes.is_empty() {
         modes.required(errors, "at least 1 access mode is required");

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use rhumb_meta::field::ErrorList;
 use rhumb_meta::validation;
 
+use crate::resource_names;
 use crate::selectors;
 use crate::workloads::checks;
 use crate::{Kind, Request, Rules, Scope, View};
@@ -34,6 +35,14 @@ impl Rules for RuntimeClass {
         } else {
             checks::problems(&handler, validation::dns1123_label(handler.str()), errors);
         }
+        let overhead = object.field("overhead");
+        // Upstream checks the overhead as the limits of a container, and names it so.
+        for (name, amount) in overhead.field("podFixed").entries() {
+            let limits = overhead.field("limits");
+            let at = View::at(amount.value(), limits.path().key(name));
+            resource_names::validate_for_container(name, &at, errors);
+            resource_names::validate_amount(name, &at, errors);
+        }
         let scheduling = object.field("scheduling");
         selectors::validate_labels(&scheduling.field("nodeSelector"), errors);
         validate_tolerations(&scheduling.field("tolerations"), errors);
@@ -43,9 +52,10 @@ impl Rules for RuntimeClass {
         &self,
         object: &View<'_>,
         old: &View<'_>,
-        _: &Request<'_>,
+        request: &Request<'_>,
         errors: &mut ErrorList,
     ) {
+        self.validate_create(object, request, errors);
         checks::immutable(&object.field("handler"), &old.field("handler"), errors);
     }
 }
@@ -81,6 +91,11 @@ mod tests {
                 "handler: Invalid value: \"a.b\": must not contain dots",
                 "scheduling.tolerations[1]: Duplicate value: {\"key\":\"a\"}",
             ],
+        );
+        check_create(
+            &kind(),
+            &json!({"handler": "fast", "overhead": {"podFixed": {"cpu": "-1"}}}),
+            &["overhead.limits[cpu]: Invalid value: \"-1\": must be greater than or equal to 0"],
         );
         check_update(
             &kind(),

@@ -49,9 +49,10 @@ impl Rules for StorageClass {
         &self,
         object: &View<'_>,
         old: &View<'_>,
-        _: &Request<'_>,
+        request: &Request<'_>,
         errors: &mut ErrorList,
     ) {
+        self.validate_create(object, request, errors);
         for name in [
             "parameters",
             "provisioner",
