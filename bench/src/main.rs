@@ -1,5 +1,6 @@
 //! Loads against rhumb and its peers, measured in one run so that the ratios mean something.
 
+mod cache;
 mod machine;
 mod open;
 mod store;
@@ -11,6 +12,8 @@ use clap::Parser;
 /// Measure rhumb beside its peers.
 #[derive(Parser)]
 enum Bench {
+    /// Changes a second through the cache, with few and with many watchers.
+    Cache(cache::Arguments),
     /// Writers on the embedded store and on an etcd server, both with fsync.
     Store(store::Arguments),
     /// Time and memory to open an embedded store of many keys.
@@ -20,6 +23,7 @@ enum Bench {
 #[tokio::main]
 async fn main() -> ExitCode {
     let result = match Bench::parse() {
+        Bench::Cache(arguments) => cache::run(arguments).await,
         Bench::Store(arguments) => store::run(arguments).await,
         Bench::Open(arguments) => open::run(arguments).await,
     };

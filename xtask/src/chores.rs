@@ -62,7 +62,8 @@ pub(crate) fn torture(rounds: usize) -> Result<()> {
 
 pub(crate) fn fuzz(cases: u32) -> Result<()> {
     let mut fuzz = cargo();
-    fuzz.args(["test", "--profile", "bench", "--package", "rhumb-meta"])
+    fuzz.args(["test", "--profile", "bench"])
+        .args(["--package", "rhumb-meta", "--package", "rhumb-schema"])
         .env("PROPTEST_CASES", cases.to_string());
     step("fuzz", &mut fuzz)
 }

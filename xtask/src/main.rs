@@ -1,10 +1,12 @@
 //! Chores of the project: `cargo xtask --help`.
 
 mod chores;
+mod schema;
 mod setup;
 mod steps;
 mod tidy;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -37,6 +39,12 @@ enum Chore {
     },
     /// Compare with the real thing. Needs Go 1.26 or later and its module proxy.
     Interop,
+    /// Make the table of built-in types anew. Needs Go 1.26 or later and its module proxy.
+    Schema {
+        /// Where swagger.json and openapi-v3/ of an API server are.
+        #[arg(long)]
+        k8s_api: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
@@ -57,5 +65,6 @@ fn carry_out(chore: Chore) -> anyhow::Result<()> {
         Chore::Torture { rounds } => chores::torture(rounds),
         Chore::Fuzz { cases } => chores::fuzz(cases),
         Chore::Interop => chores::interop(),
+        Chore::Schema { k8s_api } => schema::run(&k8s_api),
     }
 }

@@ -45,12 +45,15 @@ const WITH_EFFECT: &[Feature] = &[
     Feature::AdmissionWebhookExclusionRules,
     Feature::CacherLabelIndex,
     Feature::CoordinatedLeaderElection,
+    Feature::HPAScaleToZero,
+    Feature::MaxUnavailableStatefulSet,
     Feature::CrossNamespaceVolumeDataSource,
     Feature::NamespaceDefaultLabelName,
     Feature::NetworkPolicyVersioning,
     Feature::PodAffinityNamespaceSelector,
     Feature::RelaxedServiceNameValidation,
     Feature::StrictIPCIDRValidation,
+    Feature::VolumeLimitScaling,
 ];
 
 const WORDS: usize = SPECS.len().div_ceil(64);

@@ -7,7 +7,7 @@ use rhumb_meta::{GroupResource, GroupVersionKind};
 
 use crate::rules::NoRules;
 use crate::table::Printer;
-use crate::{Object, Rules};
+use crate::{Object, Rules, printers};
 
 /// All that the server knows of a kind. Made at start for built-in kinds, at run time for custom ones.
 #[derive(Debug, Clone)]
@@ -28,14 +28,39 @@ pub struct Kind {
     /// Whether a finalizer without a domain must be one that Kubernetes knows: so for built-in kinds.
     pub known_finalizers: bool,
     pub generation: Generation,
-    pub updates: Updates,
     /// The kind of another group whose objects these are: stored in its form, by the conversion of each version.
     /// Rules and selectable fields read that form too.
     pub stored_as: Option<GroupVersionKind>,
     pub selectable: Vec<Selectable>,
     pub subresources: Vec<Subresource>,
+    /// For a kind that brings its own; see [`Kind::printer`].
     pub printer: Option<Printer>,
+    pub writes: Writes,
     pub rules: Arc<dyn Rules>,
+}
+
+/// Where kinds differ in how they are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Writes {
+    /// An update of an object that does not exist creates it.
+    pub create_on_update: bool,
+    /// An update may leave out the resourceVersion.
+    pub unconditional_update: bool,
+    /// A deletion answers with the object that was deleted, not with a Status.
+    pub returns_deleted: bool,
+    /// Without a propagation policy, dependents are orphaned.
+    pub orphans_dependents: bool,
+}
+
+impl Default for Writes {
+    fn default() -> Self {
+        Writes {
+            create_on_update: false,
+            unconditional_update: true,
+            returns_deleted: false,
+            orphans_dependents: false,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +79,21 @@ pub enum Verb {
     Patch,
     Update,
     Watch,
+}
+
+impl Verb {
+    pub fn name(self) -> &'static str {
+        match self {
+            Verb::Create => "create",
+            Verb::Delete => "delete",
+            Verb::DeleteCollection => "deletecollection",
+            Verb::Get => "get",
+            Verb::List => "list",
+            Verb::Patch => "patch",
+            Verb::Update => "update",
+            Verb::Watch => "watch",
+        }
+    }
 }
 
 /// A version of a kind. The first of a kind's versions that has no conversion is the one that is stored.
@@ -90,21 +130,11 @@ pub enum NameRule {
 pub enum Generation {
     /// The kind has none.
     None,
-    /// It grows with every change of these fields, which are named by their paths: `spec`, `metadata.labels`.
+    /// It grows with every change of these top-level fields.
     Of(&'static [&'static str]),
     /// Set to 1 at creation, and never again.
     Constant,
 }
-
-/// What an update of a kind may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Updates {
-    /// It must say which version it is based on.
-    pub need_version: bool,
-    /// It makes the object if there is none.
-    pub create: bool,
-}
-
 /// A field that field selectors may ask for, beside metadata.name and metadata.namespace.
 #[derive(Debug, Clone, Copy)]
 pub struct Selectable {
@@ -182,11 +212,11 @@ impl Kind {
             names: NameRule::DnsSubdomain,
             known_finalizers: true,
             generation: Generation::None,
-            updates: Updates::default(),
             stored_as: None,
             selectable: Vec::new(),
             subresources: Vec::new(),
             printer: None,
+            writes: Writes::default(),
             rules: Arc::new(NoRules),
         }
     }
@@ -234,13 +264,13 @@ impl Kind {
 
     /// An update must say which version it is based on.
     pub fn updates_need_version(mut self) -> Kind {
-        self.updates.need_version = true;
+        self.writes.unconditional_update = false;
         self
     }
 
     /// An update of what is not there makes it.
     pub fn updates_create(mut self) -> Kind {
-        self.updates.create = true;
+        self.writes.create_on_update = true;
         self
     }
 
@@ -264,13 +294,18 @@ impl Kind {
         self
     }
 
-    pub fn printer(mut self, printer: Printer) -> Kind {
-        self.printer = Some(printer);
+    pub fn rules(mut self, rules: impl Rules + 'static) -> Kind {
+        self.rules = Arc::new(rules);
         self
     }
 
-    pub fn rules(mut self, rules: impl Rules + 'static) -> Kind {
-        self.rules = Arc::new(rules);
+    pub fn returns_deleted(mut self) -> Kind {
+        self.writes.returns_deleted = true;
+        self
+    }
+
+    pub fn orphans_dependents(mut self) -> Kind {
+        self.writes.orphans_dependents = true;
         self
     }
 
@@ -357,6 +392,13 @@ impl Kind {
         self.versions
             .iter()
             .find(|served| served.conversion.is_none())
+    }
+
+    /// Its own printer, or the one of that built-in kind, or the generic one.
+    pub fn printer(&self) -> Printer {
+        self.printer
+            .or_else(|| printers::of(&self.group, &self.name))
+            .unwrap_or(printers::GENERIC)
     }
 
     pub fn is_namespaced(&self) -> bool {

@@ -17,12 +17,14 @@ pub mod addresses;
 pub mod checks;
 pub mod conditions;
 pub mod defaults;
+mod edit;
 pub mod fields;
 pub mod gates;
 pub mod kind;
 pub mod kinds;
 pub mod metadata;
 pub mod pods;
+pub mod printers;
 pub mod resource_names;
 pub mod rules;
 pub mod selectors;
@@ -30,11 +32,12 @@ pub mod table;
 #[cfg(test)]
 mod testing;
 pub mod view;
+mod workloads;
 
 pub use gates::Gates;
 pub use kind::{
-    Generation, Kind, NameRule, Scope, Selectable, Served, Subresource, SubresourceKind, Updates,
-    Verb,
+    Conversion, Generation, Kind, NameRule, Scope, Selectable, Served, Subresource,
+    SubresourceKind, Verb, Writes,
 };
 pub use kinds::service_allocation;
 pub use rules::{Request, Rules};

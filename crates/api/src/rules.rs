@@ -78,6 +78,12 @@ pub trait Rules: Debug + Send + Sync {
     /// What the client should know although nothing is wrong. `old` is there in an update.
     fn warnings(&self, _object: &View<'_>, _old: Option<&View<'_>>, _warnings: &mut Vec<String>) {}
 
+    /// Whether a deleted object has to wait for something other than its finalizers; if so, the object is marked
+    /// as waiting.
+    fn hold_deletion(&self, _object: &mut Object) -> bool {
+        false
+    }
+
     /// How long a deleted object stays to end in peace, in seconds; `None` for kinds that end at once.
     fn grace_seconds(&self, _object: &View<'_>, _requested: Option<i64>) -> Option<i64> {
         None

@@ -43,6 +43,26 @@ impl<'a> View<'a> {
         )
     }
 
+    /// The value of a field. It lives as long as the object does, which a field's view does not.
+    pub fn get(&self, name: &str) -> Option<&'a Value> {
+        let value = self.object().and_then(|object| object.get(name));
+        value.filter(|value| !value.is_null())
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// The text of a field, empty if absent. It lives as long as the object does.
+    pub fn text(&self, name: &str) -> &'a str {
+        self.get(name).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The number of a field, zero if absent.
+    pub fn number(&self, name: &str) -> i64 {
+        self.get(name).and_then(Value::as_i64).unwrap_or_default()
+    }
+
     /// An entry of a map, whose path is written with brackets: `metadata.labels[app]`.
     pub fn key(&'a self, key: &'a str) -> View<'a> {
         View::at(

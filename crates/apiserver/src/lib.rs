@@ -9,3 +9,16 @@
         clippy::unreachable
     )
 )]
+
+pub mod admission;
+mod api;
+pub mod discovery;
+pub mod http;
+pub mod objects;
+pub mod openapi;
+pub mod request;
+pub mod resources;
+pub mod server;
+pub mod start;
+
+pub use api::Api;

@@ -10,7 +10,9 @@
     )
 )]
 
+mod pki;
 mod store;
+mod up;
 
 use std::process::ExitCode;
 
@@ -21,7 +23,7 @@ use clap::Parser;
 #[command(version, max_term_width = 100)]
 enum Command {
     /// Start a control plane on this machine.
-    Up,
+    Up(up::Flags),
     /// Look after the data of a stopped server: check it, save it, bring it back.
     #[command(subcommand)]
     Store(store::Command),
@@ -34,9 +36,7 @@ fn main() -> ExitCode {
         .with_target(false)
         .init();
     let result = match Command::parse() {
-        Command::Up => Err(anyhow::anyhow!(
-            "this version has the store but no API server yet; `rhumb store --help` shows what works"
-        )),
+        Command::Up(flags) => up::run(flags),
         Command::Store(command) => store::run(command),
     };
     match result {

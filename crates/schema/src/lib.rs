@@ -14,6 +14,24 @@
     )
 )]
 
+mod builder;
+mod conform;
+mod decode;
+mod defaults;
+mod json;
+mod merge;
 mod model;
+mod text;
 
-pub use model::{Emit, Field, Items, Shape, Table, Topology, Type, TypeId};
+pub use builder::{TableBuilder, TableError};
+pub use conform::conform;
+pub use decode::{
+    DecodeError, Decoded, MAX_DEPTH, Options, decode_any, decode_json, decode_value, decode_yaml,
+    read_yaml, write_yaml,
+};
+pub use defaults::{Defaults, Fill};
+pub use merge::{PatchError, strategic_merge};
+pub use model::{Embedding, Emit, Field, Items, Shape, Table, Topology, Type, TypeId};
+
+/// An object as JSON has it.
+pub type Object = serde_json::Map<String, serde_json::Value>;

@@ -7,29 +7,39 @@ use serde_json::Value;
 /// A set of types that refer to each other.
 #[derive(Debug, Default)]
 pub struct Table {
-    types: Vec<Type>,
-    by_name: HashMap<Box<str>, TypeId>,
+    pub(crate) types: Vec<Type>,
+    pub(crate) by_name: HashMap<Box<str>, TypeId>,
 }
 
 /// A type of a [`Table`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct TypeId(u32);
+pub struct TypeId(pub(crate) u32);
 
 /// An object with named fields.
-#[derive(Debug)]
+#[derive(Debug, Clone, Default)]
 pub struct Type {
     /// As OpenAPI names it: `io.k8s.api.core.v1.Container`.
     pub name: Box<str>,
+    /// As upstream's errors name it: `v1.Container`.
+    pub go: Box<str>,
     /// Sorted by name.
     pub fields: Box<[Field]>,
+    /// Server-side apply owns it as a whole.
+    pub atomic: bool,
+    /// Fields that are not listed are kept as they are.
+    pub open: bool,
+    /// The beginnings of the fields' names, by which they are found. Filled in when the table is built.
+    pub(crate) prefixes: Box<[u64]>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Field {
     pub name: Box<str>,
     pub shape: Shape,
     /// Its number in the protobuf form; 0 when it has none.
     pub number: u32,
+    /// The structs that Go promotes it from, outermost first. In the protobuf form they are messages of their own.
+    pub embedded: Box<[Embedding]>,
     pub required: bool,
     /// Whether absent and zero are different values.
     pub pointer: bool,
@@ -37,6 +47,22 @@ pub struct Field {
     pub default: Option<Value>,
     /// The values it may have; empty when any.
     pub values: Box<[Box<str>]>,
+    /// Its Go type without the pointer, where the shape does not tell it: `v1.Protocol`, `v1.ResourceList`.
+    pub go: Option<Box<str>>,
+    /// Whether server-side apply owns it as a whole, where that differs from its type.
+    pub atomic: Option<bool>,
+    /// A strategic merge patch may list the keys to keep.
+    pub retain_keys: bool,
+    /// A strategic merge patch replaces it, although it is an object.
+    pub replace: bool,
+}
+
+/// A struct in a struct, whose fields JSON shows as fields of the outer one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Embedding {
+    pub go: Box<str>,
+    /// Its number in the protobuf form; 0 when it has none.
+    pub number: u32,
 }
 
 /// When a field is written.
@@ -48,7 +74,7 @@ pub enum Emit {
 }
 
 /// What a value is.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shape {
     String,
     Bool,
@@ -67,9 +93,15 @@ pub enum Shape {
     Object(TypeId),
     List(Box<Items>),
     Map(Box<Shape>),
+    /// An object of that type, or a boolean.
+    OrBool(TypeId),
+    /// An object of that type, or a list of them.
+    OrList(TypeId),
+    /// An object of that type, or a list of strings.
+    OrStrings(TypeId),
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Items {
     pub shape: Shape,
     pub topology: Topology,
@@ -78,7 +110,7 @@ pub struct Items {
 }
 
 /// How a list's items are told apart.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Topology {
     Atomic,
     Set,
@@ -94,14 +126,99 @@ impl Table {
     pub fn get(&self, id: TypeId) -> &Type {
         &self.types[id.0 as usize]
     }
+
+    pub fn types(&self) -> impl ExactSizeIterator<Item = &Type> {
+        self.types.iter()
+    }
 }
 
 impl Type {
+    /// A type that is neither atomic nor open.
+    pub fn new(name: &str, go: &str, fields: Vec<Field>) -> Type {
+        Type {
+            name: name.into(),
+            go: go.into(),
+            fields: fields.into(),
+            ..Type::default()
+        }
+    }
+
     pub fn field(&self, name: &str) -> Option<&Field> {
-        let at = self
+        self.position(name).map(|at| &self.fields[at])
+    }
+
+    pub(crate) fn position(&self, name: &str) -> Option<usize> {
+        let wanted = prefix(name);
+        let first = self.prefixes.partition_point(|&prefix| prefix < wanted);
+        let same = self.prefixes[first..]
+            .iter()
+            .take_while(|&&prefix| prefix == wanted);
+        let found = self.fields[first..]
+            .iter()
+            .zip(same)
+            .position(|(field, _)| &*field.name == name);
+        found.map(|at| first + at)
+    }
+
+    /// Puts the fields in order, and makes them easy to find.
+    pub(crate) fn index(&mut self) {
+        self.fields.sort_by(|a, b| a.name.cmp(&b.name));
+        self.prefixes = self
             .fields
-            .binary_search_by(|field| (*field.name).cmp(name))
-            .ok()?;
-        Some(&self.fields[at])
+            .iter()
+            .map(|field| prefix(&field.name))
+            .collect();
+    }
+
+    /// The name without the package, as errors about its fields have it.
+    pub(crate) fn short_go(&self) -> &str {
+        self.go.rsplit('.').next().unwrap_or_default()
+    }
+}
+
+/// The first eight bytes of a name, as a number that sorts like the name.
+fn prefix(name: &str) -> u64 {
+    match name.as_bytes().first_chunk::<8>() {
+        Some(chunk) => u64::from_be_bytes(*chunk),
+        None => name
+            .bytes()
+            .chain(std::iter::repeat(0))
+            .take(8)
+            .fold(0, |number, byte| number << 8 | u64::from(byte)),
+    }
+}
+
+impl Field {
+    /// A field that is neither required nor a pointer, and left out when empty.
+    pub fn new(name: &str, shape: Shape) -> Field {
+        Field {
+            name: name.into(),
+            shape,
+            number: 0,
+            embedded: Box::default(),
+            required: false,
+            pointer: false,
+            emit: Emit::UnlessEmpty,
+            default: None,
+            values: Box::default(),
+            go: None,
+            atomic: None,
+            retain_keys: false,
+            replace: false,
+        }
+    }
+}
+
+impl Shape {
+    /// The type of object that is here, or in the list or map that is here.
+    pub fn object(&self) -> Option<TypeId> {
+        match self {
+            Shape::Object(id) | Shape::OrBool(id) | Shape::OrList(id) | Shape::OrStrings(id) => {
+                Some(*id)
+            }
+            Shape::List(items) => items.shape.object(),
+            Shape::Map(values) => values.object(),
+            _ => None,
+        }
     }
 }

@@ -1,5 +1,293 @@
 //! Pods and everything in a pod template.
 
-use super::Fill;
+mod images;
+mod resources;
 
-pub(super) const TYPES: &[(&str, Fill)] = &[];
+use serde_json::{Value, json};
+
+use super::Fill;
+use crate::Object;
+
+const FILE_MODE: i64 = 0o644;
+const TOKEN_EXPIRATION_SECONDS: i64 = 60 * 60;
+const GRACE_SECONDS: i64 = 30;
+
+pub(super) const TYPES: &[(&str, Fill)] = &[
+    ("io.k8s.api.core.v1.Pod", pod),
+    (
+        "io.k8s.api.core.v1.PodTemplateSpec",
+        drop_init_container_annotations,
+    ),
+    ("io.k8s.api.core.v1.PodSpec", pod_spec),
+    ("io.k8s.api.core.v1.Container", container),
+    ("io.k8s.api.core.v1.EphemeralContainer", container),
+    ("io.k8s.api.core.v1.ContainerPort", container_port),
+    ("io.k8s.api.core.v1.Probe", probe),
+    ("io.k8s.api.core.v1.HTTPGetAction", http_get),
+    ("io.k8s.api.core.v1.GRPCAction", grpc),
+    ("io.k8s.api.core.v1.ResourceRequirements", resources::round),
+    ("io.k8s.api.core.v1.ObjectFieldSelector", field_selector),
+    (
+        "io.k8s.api.core.v1.ResourceFieldSelector",
+        resource_field_selector,
+    ),
+    ("io.k8s.api.core.v1.Volume", volume),
+    ("io.k8s.api.core.v1.HostPathVolumeSource", host_path),
+    ("io.k8s.api.core.v1.SecretVolumeSource", mode),
+    ("io.k8s.api.core.v1.ConfigMapVolumeSource", mode),
+    ("io.k8s.api.core.v1.DownwardAPIVolumeSource", mode),
+    ("io.k8s.api.core.v1.ProjectedVolumeSource", mode),
+    (
+        "io.k8s.api.core.v1.ServiceAccountTokenProjection",
+        token_projection,
+    ),
+    ("io.k8s.api.core.v1.ISCSIVolumeSource", iscsi),
+    ("io.k8s.api.core.v1.ISCSIPersistentVolumeSource", iscsi),
+    ("io.k8s.api.core.v1.RBDVolumeSource", rbd),
+    ("io.k8s.api.core.v1.RBDPersistentVolumeSource", rbd),
+    ("io.k8s.api.core.v1.AzureDiskVolumeSource", azure_disk),
+    ("io.k8s.api.core.v1.ScaleIOVolumeSource", scale_io),
+    ("io.k8s.api.core.v1.ScaleIOPersistentVolumeSource", scale_io),
+    ("io.k8s.api.core.v1.NodeStatus", node_status),
+    (
+        "io.k8s.api.core.v1.ReplicationController",
+        replication_controller,
+    ),
+    (
+        "io.k8s.api.core.v1.ReplicationControllerSpec",
+        replication_controller_spec,
+    ),
+];
+
+/// Sets a field that is not there.
+fn absent(object: &mut Object, name: &str, value: impl Into<Value>) {
+    if object.get(name).is_none_or(Value::is_null) {
+        object.insert(name.to_owned(), value.into());
+    }
+}
+
+/// Sets a field that is not there, or is empty or zero.
+fn unset(object: &mut Object, name: &str, value: impl Into<Value>) {
+    let is_set = match object.get(name) {
+        None | Some(Value::Null) => false,
+        Some(Value::String(text)) => !text.is_empty(),
+        Some(Value::Number(number)) => number.as_i64() != Some(0),
+        Some(_) => true,
+    };
+    if !is_set {
+        object.insert(name.to_owned(), value.into());
+    }
+}
+
+/// Annotations by which init containers were given before there was a field for them.
+const INIT_CONTAINER_ANNOTATIONS: [&str; 4] = [
+    "pod.alpha.kubernetes.io/init-containers",
+    "pod.alpha.kubernetes.io/init-container-statuses",
+    "pod.beta.kubernetes.io/init-containers",
+    "pod.beta.kubernetes.io/init-container-statuses",
+];
+
+fn drop_init_container_annotations(object: &mut Object) {
+    let annotations = object
+        .get_mut("metadata")
+        .and_then(|metadata| metadata.get_mut("annotations"));
+    if let Some(Value::Object(annotations)) = annotations {
+        annotations.retain(|key, _| !INIT_CONTAINER_ANNOTATIONS.contains(&key.as_str()));
+    }
+}
+
+fn pod(object: &mut Object) {
+    drop_init_container_annotations(object);
+    let Some(Value::Object(spec)) = object.get_mut("spec") else {
+        return;
+    };
+    for list in ["containers", "initContainers"] {
+        for container in items(spec, list) {
+            resources::requests_from_limits(container);
+        }
+    }
+    resources::pod_level(spec);
+    absent(spec, "enableServiceLinks", true);
+    if spec.get("hostNetwork") == Some(&Value::Bool(true)) {
+        for list in ["containers", "initContainers"] {
+            for container in items(spec, list) {
+                host_ports(container);
+            }
+        }
+    }
+}
+
+/// A port of a pod in the host's network is the host's.
+fn host_ports(container: &mut Object) {
+    for port in items(container, "ports") {
+        if let Some(number) = port.get("containerPort").cloned() {
+            unset(port, "hostPort", number);
+        }
+    }
+}
+
+/// The objects in a list of an object.
+fn items<'a>(object: &'a mut Object, list: &str) -> impl Iterator<Item = &'a mut Object> {
+    let items = object.get_mut(list).and_then(Value::as_array_mut);
+    items.into_iter().flatten().filter_map(Value::as_object_mut)
+}
+
+fn pod_spec(object: &mut Object) {
+    unset(object, "dnsPolicy", "ClusterFirst");
+    unset(object, "restartPolicy", "Always");
+    absent(object, "securityContext", json!({}));
+    absent(object, "terminationGracePeriodSeconds", GRACE_SECONDS);
+    unset(object, "schedulerName", "default-scheduler");
+    resources::round_list(object, "overhead");
+    mirror_service_account(object);
+}
+
+/// The old name of the field always says what the new one does.
+fn mirror_service_account(spec: &mut Object) {
+    let text = |spec: &Object, name: &str| {
+        let text = spec.get(name).and_then(Value::as_str);
+        text.filter(|text| !text.is_empty()).map(str::to_owned)
+    };
+    let account = text(spec, "serviceAccountName").or_else(|| text(spec, "serviceAccount"));
+    match account {
+        Some(account) => {
+            spec.insert("serviceAccountName".to_owned(), account.clone().into());
+            spec.insert("serviceAccount".to_owned(), account.into());
+        }
+        None => {
+            spec.remove("serviceAccountName");
+            spec.remove("serviceAccount");
+        }
+    }
+}
+
+fn container(object: &mut Object) {
+    let image = object.get("image").and_then(Value::as_str);
+    let policy = images::pull_policy(image.unwrap_or_default());
+    unset(object, "imagePullPolicy", policy);
+    unset(object, "terminationMessagePath", "/dev/termination-log");
+    unset(object, "terminationMessagePolicy", "File");
+}
+
+fn container_port(object: &mut Object) {
+    unset(object, "protocol", "TCP");
+}
+
+fn probe(object: &mut Object) {
+    unset(object, "timeoutSeconds", 1);
+    unset(object, "periodSeconds", 10);
+    unset(object, "successThreshold", 1);
+    unset(object, "failureThreshold", 3);
+}
+
+fn http_get(object: &mut Object) {
+    unset(object, "path", "/");
+    unset(object, "scheme", "HTTP");
+}
+
+fn grpc(object: &mut Object) {
+    absent(object, "service", "");
+}
+
+fn field_selector(object: &mut Object) {
+    unset(object, "apiVersion", "v1");
+}
+
+fn resource_field_selector(object: &mut Object) {
+    absent(object, "divisor", "0");
+}
+
+fn volume(object: &mut Object) {
+    let has_source = object
+        .iter()
+        .any(|(name, value)| name != "name" && !value.is_null());
+    if !has_source {
+        object.insert("emptyDir".to_owned(), json!({}));
+    }
+    if let Some(Value::Object(image)) = object.get_mut("image") {
+        let reference = image.get("reference").and_then(Value::as_str);
+        let policy = images::pull_policy(reference.unwrap_or_default());
+        unset(image, "pullPolicy", policy);
+    }
+}
+
+fn host_path(object: &mut Object) {
+    absent(object, "type", "");
+}
+
+fn mode(object: &mut Object) {
+    absent(object, "defaultMode", FILE_MODE);
+}
+
+fn token_projection(object: &mut Object) {
+    absent(object, "expirationSeconds", TOKEN_EXPIRATION_SECONDS);
+}
+
+fn iscsi(object: &mut Object) {
+    unset(object, "iscsiInterface", "default");
+}
+
+fn rbd(object: &mut Object) {
+    unset(object, "pool", "rbd");
+    unset(object, "user", "admin");
+    unset(object, "keyring", "/etc/ceph/keyring");
+}
+
+fn azure_disk(object: &mut Object) {
+    absent(object, "cachingMode", "ReadWrite");
+    absent(object, "kind", "Shared");
+    absent(object, "fsType", "ext4");
+    absent(object, "readOnly", false);
+}
+
+fn scale_io(object: &mut Object) {
+    unset(object, "storageMode", "ThinProvisioned");
+    unset(object, "fsType", "xfs");
+}
+
+fn node_status(object: &mut Object) {
+    resources::round_list(object, "capacity");
+    if let Some(capacity) = object.get("capacity").filter(|value| !value.is_null()) {
+        let capacity = capacity.clone();
+        absent(object, "allocatable", capacity);
+    }
+    resources::round_list(object, "allocatable");
+}
+
+/// Without a selector it picks the labels of its template, and without labels it has those.
+fn replication_controller(object: &mut Object) {
+    let labels = object
+        .get("spec")
+        .and_then(|spec| spec.get("template"))
+        .and_then(|template| template.get("metadata"))
+        .and_then(|metadata| metadata.get("labels"))
+        .and_then(Value::as_object)
+        .cloned();
+    let Some(labels) = labels else {
+        return;
+    };
+    if let Some(Value::Object(spec)) = object.get_mut("spec") {
+        empty_map(spec, "selector", &labels);
+    }
+    let metadata = object.entry("metadata").or_insert_with(|| json!({}));
+    if let Value::Object(metadata) = metadata {
+        empty_map(metadata, "labels", &labels);
+    }
+}
+
+fn empty_map(object: &mut Object, name: &str, value: &Object) {
+    let is_empty = match object.get(name) {
+        Some(Value::Object(map)) => map.is_empty(),
+        _ => true,
+    };
+    if is_empty {
+        object.insert(name.to_owned(), Value::Object(value.clone()));
+    }
+}
+
+fn replication_controller_spec(object: &mut Object) {
+    absent(object, "replicas", 1);
+}
+
+#[cfg(test)]
+mod tests;

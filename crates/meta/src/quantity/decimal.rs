@@ -25,6 +25,16 @@ impl Decimal {
         mantissa.unsigned_abs() <= MANTISSA_MAX.unsigned_abs()
     }
 
+    pub(super) const fn scale(self) -> i32 {
+        self.scale
+    }
+
+    /// As a multiple of ten to the `scale`, which is larger than its own; a rest rounded away from zero.
+    pub(super) fn rounded(self, scale: i32) -> Self {
+        let surplus = i64::from(scale) - i64::from(self.scale);
+        Decimal::new(divide_away(self.mantissa, surplus), scale)
+    }
+
     pub(super) const fn is_zero(self) -> bool {
         self.mantissa == 0
     }

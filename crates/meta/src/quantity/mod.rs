@@ -122,6 +122,14 @@ impl Quantity {
         self.amount.is_multiple_of_scale(-3)
     }
 
+    /// Rounds to a multiple of ten to the `scale`, away from zero.
+    pub fn round_up(&mut self, scale: i32) {
+        if self.amount.scale() < scale {
+            self.written = None;
+            self.amount = self.amount.rounded(scale);
+        }
+    }
+
     /// Adds; a sum with zero is written as the other one is.
     pub fn add(&mut self, other: &Quantity) {
         self.take_format(other);

@@ -219,3 +219,21 @@ fn wholeness_is_told_by_scale() {
         );
     }
 }
+
+#[test]
+fn rounding_up_rewrites_only_what_is_finer() {
+    let table = [
+        ("1", "1"),
+        ("1.234", "1.234"),
+        ("1.2345", "1235m"),
+        ("1u", "1m"),
+        ("-1u", "-1m"),
+        ("1000u", "1m"),
+        ("0.0001Ki", "103m"),
+    ];
+    for (text, want) in table {
+        let mut quantity = read(text);
+        quantity.round_up(-3);
+        assert_eq!(quantity.to_string(), want, "{text}");
+    }
+}

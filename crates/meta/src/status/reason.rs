@@ -75,6 +75,7 @@ open_names! {
     CauseType {
         UNKNOWN = "",
         FIELD_MANAGER_CONFLICT = "FieldManagerConflict",
+        NAMESPACE_TERMINATING = "NamespaceTerminating",
         RESOURCE_VERSION_TOO_LARGE = "ResourceVersionTooLarge",
         UNEXPECTED_SERVER_RESPONSE = "UnexpectedServerResponse",
     }

@@ -1,11 +1,18 @@
 //! The kinds of this group.
 
+mod matching;
 mod mutating_admission_policy;
 mod mutating_admission_policy_binding;
 mod mutating_webhook_configuration;
+mod policies;
+#[cfg(test)]
+mod policy_tests;
+#[cfg(test)]
+mod tests;
 mod validating_admission_policy;
 mod validating_admission_policy_binding;
 mod validating_webhook_configuration;
+mod webhooks;
 
 use crate::Kind;
 

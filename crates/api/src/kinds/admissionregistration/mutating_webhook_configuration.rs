@@ -1,5 +1,6 @@
 //! MutatingWebhookConfiguration.
 
+use super::webhooks::Webhooks;
 use crate::{Generation, Kind, Scope};
 
 pub(super) fn kind() -> Kind {
@@ -13,4 +14,6 @@ pub(super) fn kind() -> Kind {
     )
     .category("api-extensions")
     .generation(Generation::Of(&["webhooks"]))
+    .updates_need_version()
+    .rules(Webhooks)
 }

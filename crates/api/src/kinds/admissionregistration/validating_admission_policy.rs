@@ -1,6 +1,13 @@
 //! ValidatingAdmissionPolicy.
 
-use crate::{Generation, Kind, Scope};
+use std::collections::HashSet;
+
+use rhumb_meta::field::{Error, ErrorList};
+use rhumb_meta::validation;
+
+use super::{matching, policies};
+use crate::workloads::{checks, conditions};
+use crate::{Generation, Kind, Request, Rules, Scope, View};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -14,4 +21,122 @@ pub(super) fn kind() -> Kind {
     .category("api-extensions")
     .generation(Generation::Of(&["spec"]))
     .status()
+    .updates_need_version()
+    .rules(ValidatingAdmissionPolicy)
+}
+
+const AUDIT_ANNOTATIONS_MAX: usize = 20;
+/// Less than a value may have, since expressions that join texts make longer ones.
+const VALUE_EXPRESSION_MAX_BYTES: usize = 5 * 1024;
+
+#[derive(Debug)]
+struct ValidatingAdmissionPolicy;
+
+impl Rules for ValidatingAdmissionPolicy {
+    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+        validate(object, None, errors);
+    }
+
+    fn validate_update(
+        &self,
+        object: &View<'_>,
+        old: &View<'_>,
+        _: &Request<'_>,
+        errors: &mut ErrorList,
+    ) {
+        validate(object, Some(&old.field("spec")), errors);
+    }
+
+    fn validate_status_update(
+        &self,
+        object: &View<'_>,
+        _: &View<'_>,
+        _: &Request<'_>,
+        errors: &mut ErrorList,
+    ) {
+        let status = object.field("status");
+        let checking = status.field("typeChecking");
+        for warning in checking.field("expressionWarnings").items() {
+            for name in ["warning", "fieldRef"] {
+                let field = warning.field(name);
+                if field.str().trim().is_empty() {
+                    field.required(errors, "");
+                }
+            }
+        }
+        conditions::validate(&status.field("conditions"), errors);
+    }
+
+    fn warnings(&self, object: &View<'_>, _: Option<&View<'_>>, warnings: &mut Vec<String>) {
+        matching::warn_of_name(object, warnings);
+    }
+}
+
+fn validate(object: &View<'_>, old: Option<&View<'_>>, errors: &mut ErrorList) {
+    let spec = object.field("spec");
+    policies::validate_head(&spec, errors);
+    policies::validate_conditions(&spec, old, errors);
+    policies::validate_variables(&spec.field("variables"), errors);
+    let validations = spec.field("validations");
+    let annotations = spec.field("auditAnnotations");
+    if validations.is_empty() && annotations.is_empty() {
+        let detail = "validations or auditAnnotations must contain at least one item";
+        validations.required(errors, detail);
+        annotations.required(errors, detail);
+        return;
+    }
+    for validation in validations.items() {
+        validate_validation(&validation, errors);
+    }
+    let metadata = object.field("metadata");
+    validate_annotations(&annotations, metadata.field("name").str(), errors);
+}
+
+fn validate_validation(item: &View<'_>, errors: &mut ErrorList) {
+    let expression = item.field("expression");
+    if expression.str().trim().is_empty() {
+        expression.required(errors, "expression is not specified");
+    }
+    let message = item.field("message");
+    for field in [item.field("messageExpression"), message] {
+        if !field.is_empty() && field.str().trim().is_empty() {
+            checks::invalid_text(&field, errors, "must be non-empty if specified");
+        }
+    }
+    if message.str().trim().contains(['\n', '\r']) {
+        checks::invalid_text(&message, errors, "must not contain line breaks");
+    }
+    let reasons = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
+    checks::one_of(&item.field("reason"), &reasons, errors);
+}
+
+/// The keys get the name of the policy in front.
+fn validate_annotations(annotations: &View<'_>, policy: &str, errors: &mut ErrorList) {
+    if annotations.len() > AUDIT_ANNOTATIONS_MAX {
+        let detail = format!("must not have more than {AUDIT_ANNOTATIONS_MAX} auditAnnotations");
+        annotations.invalid(errors, detail);
+    }
+    let mut keys = HashSet::new();
+    for annotation in annotations.items() {
+        let key = annotation.field("key");
+        if policy.is_empty() {
+            checks::invalid_text(&key, errors, "requires metadata.name be non-empty");
+        } else {
+            let full = format!("{policy}/{}", key.str());
+            for problem in validation::qualified_name(&full) {
+                errors.push(Error::invalid(key.path(), full.as_str(), problem));
+            }
+        }
+        let value = annotation.field("valueExpression");
+        let expression = value.str().trim();
+        if expression.is_empty() {
+            value.required(errors, "valueExpression is not specified");
+        } else if expression.len() > VALUE_EXPRESSION_MAX_BYTES {
+            let detail = format!("must not exceed {VALUE_EXPRESSION_MAX_BYTES} bytes in length");
+            value.required(errors, detail);
+        }
+        if !keys.insert(key.str().to_owned()) {
+            errors.push(Error::duplicate(key.path(), key.str()));
+        }
+    }
 }

@@ -1,6 +1,12 @@
 //! ValidatingAdmissionPolicyBinding.
 
-use crate::{Generation, Kind, Scope};
+use std::collections::HashSet;
+
+use rhumb_meta::field::ErrorList;
+
+use super::{matching, policies};
+use crate::workloads::checks;
+use crate::{Generation, Kind, Request, Rules, Scope, View};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -13,4 +19,55 @@ pub(super) fn kind() -> Kind {
     )
     .category("api-extensions")
     .generation(Generation::Of(&["spec"]))
+    .updates_need_version()
+    .rules(ValidatingAdmissionPolicyBinding)
+}
+
+#[derive(Debug)]
+struct ValidatingAdmissionPolicyBinding;
+
+impl Rules for ValidatingAdmissionPolicyBinding {
+    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+        validate(object, errors);
+    }
+
+    fn validate_update(
+        &self,
+        object: &View<'_>,
+        _: &View<'_>,
+        _: &Request<'_>,
+        errors: &mut ErrorList,
+    ) {
+        validate(object, errors);
+    }
+
+    fn warnings(&self, object: &View<'_>, _: Option<&View<'_>>, warnings: &mut Vec<String>) {
+        matching::warn_of_name(object, warnings);
+    }
+}
+
+fn validate(object: &View<'_>, errors: &mut ErrorList) {
+    let spec = object.field("spec");
+    policies::validate_binding(&spec, errors);
+    validate_actions(&spec.field("validationActions"), errors);
+}
+
+fn validate_actions(actions: &View<'_>, errors: &mut ErrorList) {
+    let mut seen = HashSet::new();
+    for action in actions.items() {
+        checks::one_of(&action, &["Audit", "Deny", "Warn"], errors);
+        if !seen.insert(action.str().to_owned()) {
+            action.duplicate(errors);
+        }
+    }
+    if seen.contains("Deny") && seen.contains("Warn") {
+        actions.invalid(
+            errors,
+            "must not contain both Deny and Warn (repeating the same validation failure information in the API \
+             response and headers serves no purpose)",
+        );
+    }
+    if seen.is_empty() {
+        actions.required(errors, "at least one validation action is required");
+    }
 }

@@ -5,6 +5,9 @@ mod daemon_set;
 mod deployment;
 mod replica_set;
 mod stateful_set;
+mod template;
+#[cfg(test)]
+mod tests;
 
 use crate::Kind;
 

@@ -1,6 +1,10 @@
 //! The kinds of this group.
 
+mod conversion;
 mod horizontal_pod_autoscaler;
+mod metrics;
+#[cfg(test)]
+mod tests;
 
 use crate::Kind;
 

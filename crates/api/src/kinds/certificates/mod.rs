@@ -1,6 +1,9 @@
 //! The kinds of this group.
 
 mod certificate_signing_request;
+#[cfg(test)]
+mod tests;
+mod validation;
 
 use crate::Kind;
 

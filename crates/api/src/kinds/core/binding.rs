@@ -1,6 +1,8 @@
 //! Binding.
 
-use crate::{Kind, Scope, Verb};
+use rhumb_meta::field::ErrorList;
+
+use crate::{Kind, Request, Rules, Scope, Verb, View, pods};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -13,4 +15,14 @@ pub(super) fn kind() -> Kind {
     )
     .verbs(&[Verb::Create])
     .not_stored()
+    .rules(BindingRules)
+}
+
+#[derive(Debug)]
+struct BindingRules;
+
+impl Rules for BindingRules {
+    fn validate_create(&self, binding: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+        pods::validate_binding(binding, errors);
+    }
 }

@@ -21,6 +21,7 @@ pub(super) fn kind() -> Kind {
         "namespaces",
         "io.k8s.api.core.v1.Namespace",
     )
+    .returns_deleted()
     .short(&["ns"])
     .names(NameRule::DnsLabel)
     .selectable(SELECTABLE)
@@ -68,6 +69,19 @@ impl Rules for NamespaceRules {
         fields::keep(object, old, "spec.finalizers");
         fields::keep(object, old, "status");
         label_with_name(object, request);
+    }
+
+    /// A namespace stays until its contents are gone: whoever sees to that takes the finalizers away.
+    fn hold_deletion(&self, object: &mut Object) -> bool {
+        let held = object
+            .get("spec")
+            .and_then(|spec| spec.get("finalizers"))
+            .and_then(Value::as_array)
+            .is_some_and(|finalizers| !finalizers.is_empty());
+        if held {
+            object.insert("status".to_owned(), json!({"phase": "Terminating"}));
+        }
+        held
     }
 
     fn prepare_status_update(&self, object: &mut Object, _: &Object, request: &Request<'_>) {

@@ -17,6 +17,7 @@ pub(super) fn kind() -> Kind {
         "persistentvolumes",
         "io.k8s.api.core.v1.PersistentVolume",
     )
+    .returns_deleted()
     .short(&["pv"])
     // Not a path of the object, but clients have relied on it since the first release.
     .selectable(&[Selectable {

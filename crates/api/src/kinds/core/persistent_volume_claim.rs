@@ -20,6 +20,7 @@ pub(super) fn kind() -> Kind {
         "persistentvolumeclaims",
         "io.k8s.api.core.v1.PersistentVolumeClaim",
     )
+    .returns_deleted()
     .short(&["pvc"])
     // Not a path of the object, but clients have relied on it since the first release.
     .selectable(&[Selectable {

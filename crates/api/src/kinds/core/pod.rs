@@ -1,6 +1,46 @@
 //! Pod.
 
-use crate::{Generation, Kind, Scope, SubresourceKind, Verb};
+use rhumb_meta::field::ErrorList;
+use serde_json::Value;
+
+use crate::{
+    Generation, Kind, Object, Request, Rules, Scope, Selectable, SubresourceKind, Verb, View, pods,
+};
+
+const SELECTABLE: &[Selectable] = &[
+    Selectable {
+        name: "spec.nodeName",
+        value: |pod| text(pod, "spec", "nodeName"),
+    },
+    Selectable {
+        name: "spec.restartPolicy",
+        value: |pod| text(pod, "spec", "restartPolicy"),
+    },
+    Selectable {
+        name: "spec.schedulerName",
+        value: |pod| text(pod, "spec", "schedulerName"),
+    },
+    Selectable {
+        name: "spec.serviceAccountName",
+        value: |pod| text(pod, "spec", "serviceAccountName"),
+    },
+    Selectable {
+        name: "spec.hostNetwork",
+        value: host_network,
+    },
+    Selectable {
+        name: "status.phase",
+        value: |pod| text(pod, "status", "phase"),
+    },
+    Selectable {
+        name: "status.podIP",
+        value: pod_ip,
+    },
+    Selectable {
+        name: "status.nominatedNodeName",
+        value: |pod| text(pod, "status", "nominatedNodeName"),
+    },
+];
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -11,9 +51,12 @@ pub(super) fn kind() -> Kind {
         "pods",
         "io.k8s.api.core.v1.Pod",
     )
+    .returns_deleted()
     .short(&["po"])
     .category("all")
     .generation(Generation::Of(&["spec"]))
+    .selectable(SELECTABLE)
+    .rules(PodRules)
     .subresource("attach", SubresourceKind::Node, &[Verb::Create, Verb::Get])
     .speaks("", "v1", "PodAttachOptions")
     .subresource("binding", SubresourceKind::Binding, &[Verb::Create])
@@ -52,4 +95,97 @@ pub(super) fn kind() -> Kind {
         &[Verb::Get, Verb::Patch, Verb::Update],
     )
     .status()
+}
+
+fn text(pod: &Object, part: &str, name: &str) -> String {
+    let value = pod.get(part).and_then(|part| part.get(name));
+    value.and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn host_network(pod: &Object) -> String {
+    let value = pod.get("spec").and_then(|spec| spec.get("hostNetwork"));
+    (value == Some(&Value::Bool(true))).to_string()
+}
+
+/// The first of a pod's addresses.
+fn pod_ip(pod: &Object) -> String {
+    let addresses = pod.get("status").and_then(|status| status.get("podIPs"));
+    let first = addresses.and_then(|addresses| addresses.get(0)?.get("ip")?.as_str());
+    match first {
+        Some(address) => address.to_owned(),
+        None => text(pod, "status", "podIP"),
+    }
+}
+
+#[derive(Debug)]
+struct PodRules;
+
+impl Rules for PodRules {
+    fn default(&self, pod: &mut Object) {
+        pods::mirror_pod_ip(pod);
+        pods::mend_grace(pod);
+    }
+
+    fn prepare_create(&self, pod: &mut Object, request: &Request<'_>) {
+        pods::prepare_create(pod, request);
+    }
+
+    fn prepare_update(&self, pod: &mut Object, old: &Object, _: &Request<'_>) {
+        match old.get("status") {
+            Some(status) => pod.insert("status".to_owned(), status.clone()),
+            None => pod.remove("status"),
+        };
+        if let Some(Value::Object(spec)) = pod.get_mut("spec") {
+            let old = old.get("spec").and_then(Value::as_object);
+            pods::drop_unserved_fields(spec, old);
+        }
+    }
+
+    fn validate_create(&self, pod: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+        pods::validate_create(pod, errors);
+    }
+
+    fn validate_update(
+        &self,
+        pod: &View<'_>,
+        old: &View<'_>,
+        _: &Request<'_>,
+        errors: &mut ErrorList,
+    ) {
+        pods::validate_update(pod, old, errors);
+    }
+
+    fn prepare_status_update(&self, pod: &mut Object, old: &Object, _: &Request<'_>) {
+        pods::prepare_status_update(pod, old);
+    }
+
+    fn validate_status_update(
+        &self,
+        pod: &View<'_>,
+        old: &View<'_>,
+        _: &Request<'_>,
+        errors: &mut ErrorList,
+    ) {
+        pods::validate_status_update(pod, old, errors);
+    }
+
+    fn warnings(&self, pod: &View<'_>, old: Option<&View<'_>>, warnings: &mut Vec<String>) {
+        if old.is_none() {
+            pods::pod_warnings(pod, warnings);
+        }
+    }
+
+    /// A pod that runs nowhere, or no more, ends at once.
+    fn grace_seconds(&self, pod: &View<'_>, requested: Option<i64>) -> Option<i64> {
+        let (spec, status) = (pod.field("spec"), pod.field("status"));
+        let is_over = matches!(status.text("phase"), "Failed" | "Succeeded");
+        if spec.text("nodeName").is_empty() || is_over {
+            return Some(0);
+        }
+        let seconds = requested.or_else(|| spec.field("terminationGracePeriodSeconds").int());
+        match seconds.unwrap_or_default() {
+            negative if negative < 0 => Some(1),
+            seconds => Some(seconds),
+        }
+    }
 }

@@ -16,6 +16,7 @@ pub(super) fn kind() -> Kind {
         "resourcequotas",
         "io.k8s.api.core.v1.ResourceQuota",
     )
+    .returns_deleted()
     .short(&["quota"])
     .status()
     .rules(QuotaRules)

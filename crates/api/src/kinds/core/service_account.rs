@@ -13,6 +13,7 @@ pub(super) fn kind() -> Kind {
         "serviceaccounts",
         "io.k8s.api.core.v1.ServiceAccount",
     )
+    .returns_deleted()
     .short(&["sa"])
     .subresource("token", SubresourceKind::Token, &[Verb::Create])
     .speaks("authentication.k8s.io", "v1", "TokenRequest")

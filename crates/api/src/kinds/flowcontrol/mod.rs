@@ -1,7 +1,10 @@
 //! The kinds of this group.
 
+mod conditions;
 mod flow_schema;
 mod priority_level_configuration;
+#[cfg(test)]
+mod tests;
 
 use crate::Kind;
 

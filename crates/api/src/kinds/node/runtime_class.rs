@@ -1,9 +1,12 @@
 //! RuntimeClass.
 
+use std::collections::HashSet;
+
 use rhumb_meta::field::ErrorList;
 use rhumb_meta::validation;
 
-use crate::{Kind, Request, Rules, Scope, View, checks, resource_names, selectors};
+use crate::workloads::checks;
+use crate::{Kind, Request, Rules, Scope, View, resource_names, selectors};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -15,15 +18,15 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.node.v1.RuntimeClass",
     )
     .any_finalizers()
-    .updates_need_version()
     .updates_create()
-    .rules(RuntimeClassRules)
+    .updates_need_version()
+    .rules(RuntimeClass)
 }
 
 #[derive(Debug)]
-struct RuntimeClassRules;
+struct RuntimeClass;
 
-impl Rules for RuntimeClassRules {
+impl Rules for RuntimeClass {
     fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
         let handler = object.field("handler");
         if handler.is_empty() {
@@ -41,6 +44,7 @@ impl Rules for RuntimeClassRules {
         }
         let scheduling = object.field("scheduling");
         selectors::validate_labels(&scheduling.field("nodeSelector"), errors);
+        validate_tolerations(&scheduling.field("tolerations"), errors);
     }
 
     fn validate_update(
@@ -51,7 +55,19 @@ impl Rules for RuntimeClassRules {
         errors: &mut ErrorList,
     ) {
         self.validate_create(object, request, errors);
-        checks::immutable_text(&object.field("handler"), &old.field("handler"), errors);
+        checks::immutable(&object.field("handler"), &old.field("handler"), errors);
+    }
+}
+
+/// None twice.
+fn validate_tolerations(tolerations: &View<'_>, errors: &mut ErrorList) {
+    let mut seen = HashSet::new();
+    for toleration in tolerations.items() {
+        let key = ["key", "operator", "value", "effect"]
+            .map(|name| toleration.field(name).str().to_owned());
+        if !seen.insert(key) {
+            toleration.duplicate(errors);
+        }
     }
 }
 
@@ -59,24 +75,27 @@ impl Rules for RuntimeClassRules {
 mod tests {
     use serde_json::json;
 
-    use crate::testing::{check_create, check_update, kind};
+    use super::kind;
+    use crate::workloads::testing::{check_create, check_update};
 
     #[test]
-    fn classes_have_a_handler_that_stays() {
-        let class = kind("node.k8s.io", "RuntimeClass");
-        check_create(&class, json!({"handler": "runc"}), &[]);
-        check_create(&class, json!({}), &["handler: Required value"]);
+    fn a_class_names_its_handler_for_good() {
+        let class = json!({"handler": "fast"});
+        check_create(&kind(), &class, &[]);
+        check_create(&kind(), &json!({}), &["handler: Required value"]);
         check_create(
-            &class,
-            json!({"handler": "a", "overhead": {"podFixed": {"cpu": "-1"}}}),
-            &["overhead.limits[cpu]: Invalid value: \"-1\": must be greater than or equal to 0"],
+            &kind(),
+            &json!({"handler": "a.b", "scheduling": {"tolerations": [{"key": "a"}, {"key": "a"}]}}),
+            &[
+                "handler: Invalid value: \"a.b\": must not contain dots",
+                "scheduling.tolerations[1]: Duplicate value: {\"key\":\"a\"}",
+            ],
         );
-        let want = "handler: Invalid value: \"b\": field is immutable";
         check_update(
+            &kind(),
+            &json!({"handler": "slow"}),
             &class,
-            json!({"handler": "a"}),
-            json!({"handler": "b"}),
-            &[want],
+            &["handler: Invalid value: \"slow\": field is immutable"],
         );
     }
 }

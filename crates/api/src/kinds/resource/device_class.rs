@@ -11,5 +11,6 @@ pub(super) fn kind() -> Kind {
         "deviceclasses",
         "io.k8s.api.resource.v1.DeviceClass",
     )
+    .returns_deleted()
     .generation(Generation::Of(&["spec"]))
 }

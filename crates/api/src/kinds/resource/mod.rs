@@ -4,6 +4,8 @@ mod device_class;
 mod resource_claim;
 mod resource_claim_template;
 mod resource_slice;
+#[cfg(test)]
+mod tests;
 
 use crate::Kind;
 

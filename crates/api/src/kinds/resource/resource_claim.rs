@@ -1,6 +1,11 @@
 //! ResourceClaim.
 
-use crate::{Kind, Scope};
+use std::collections::HashSet;
+
+use rhumb_meta::field::{Error, ErrorList};
+
+use crate::workloads::checks;
+use crate::{Kind, Request, Rules, Scope, View};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -11,5 +16,77 @@ pub(super) fn kind() -> Kind {
         "resourceclaims",
         "io.k8s.api.resource.v1.ResourceClaim",
     )
+    .returns_deleted()
     .status()
+    .rules(ResourceClaim)
+}
+
+const CONSUMERS_MAX: usize = 256;
+
+#[derive(Debug)]
+struct ResourceClaim;
+
+impl Rules for ResourceClaim {
+    fn validate_update(
+        &self,
+        object: &View<'_>,
+        old: &View<'_>,
+        _: &Request<'_>,
+        errors: &mut ErrorList,
+    ) {
+        checks::immutable(&object.field("spec"), &old.field("spec"), errors);
+    }
+
+    fn validate_status_update(
+        &self,
+        object: &View<'_>,
+        old: &View<'_>,
+        _: &Request<'_>,
+        errors: &mut ErrorList,
+    ) {
+        let (status, before) = (object.field("status"), old.field("status"));
+        let reserved = status.field("reservedFor");
+        validate_consumers(&reserved, errors);
+        let (allocation, allocated) = (status.field("allocation"), before.field("allocation"));
+        let metadata = object.field("metadata");
+        if !reserved.is_empty() && !allocation.exists() {
+            reserved.forbidden(errors, "may not be specified when `allocated` is not set");
+        } else if metadata.field("deletionTimestamp").exists() {
+            validate_no_more_consumers(&reserved, &before.field("reservedFor"), errors);
+        }
+        if allocation.exists() && allocated.exists() {
+            checks::immutable(&allocation, &allocated, errors);
+        }
+    }
+}
+
+fn validate_consumers(reserved: &View<'_>, errors: &mut ErrorList) {
+    if reserved.len() > CONSUMERS_MAX {
+        let count = Some(reserved.len());
+        errors.push(Error::too_many(reserved.path(), count, CONSUMERS_MAX));
+    }
+    let mut seen = HashSet::new();
+    for consumer in reserved.items() {
+        for name in ["resource", "name", "uid"] {
+            let field = consumer.field(name);
+            if field.is_empty() {
+                field.required(errors, "");
+            }
+        }
+        let uid = consumer.field("uid");
+        if !seen.insert(uid.str().to_owned()) {
+            errors.push(Error::duplicate(consumer.path(), uid.str()));
+        }
+    }
+}
+
+/// A claim that is to go takes nobody on.
+fn validate_no_more_consumers(reserved: &View<'_>, before: &View<'_>, errors: &mut ErrorList) {
+    let is_known = |consumer: &View<'_>| before.items().any(|old| checks::same(&old, consumer));
+    if !reserved.items().all(|consumer| is_known(&consumer)) {
+        reserved.forbidden(
+            errors,
+            "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set",
+        );
+    }
 }

@@ -1,6 +1,9 @@
 //! ResourceClaimTemplate.
 
-use crate::{Kind, Scope};
+use rhumb_meta::field::ErrorList;
+
+use crate::workloads::checks;
+use crate::{Kind, Request, Rules, Scope, View};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -11,4 +14,21 @@ pub(super) fn kind() -> Kind {
         "resourceclaimtemplates",
         "io.k8s.api.resource.v1.ResourceClaimTemplate",
     )
+    .returns_deleted()
+    .rules(ResourceClaimTemplate)
+}
+
+#[derive(Debug)]
+struct ResourceClaimTemplate;
+
+impl Rules for ResourceClaimTemplate {
+    fn validate_update(
+        &self,
+        object: &View<'_>,
+        old: &View<'_>,
+        _: &Request<'_>,
+        errors: &mut ErrorList,
+    ) {
+        checks::immutable(&object.field("spec"), &old.field("spec"), errors);
+    }
 }

@@ -3,7 +3,10 @@
 mod csi_driver;
 mod csi_node;
 mod csi_storage_capacity;
+mod names;
 mod storage_class;
+#[cfg(test)]
+mod tests;
 mod volume_attachment;
 mod volume_attributes_class;
 

@@ -26,6 +26,7 @@ pub(super) fn kind() -> Kind {
         "services",
         "io.k8s.api.core.v1.Service",
     )
+    .returns_deleted()
     .short(&["svc"])
     .category("all")
     .storage("services/specs")

@@ -1,0 +1,99 @@
+//! What containers ask for, of what, and no finer than thousandths.
+
+use rhumb_meta::Quantity;
+use serde_json::{Value, json};
+
+use crate::Object;
+use crate::pods::resources::{Aggregate, is_huge_page, is_overcommit_allowed, is_pod_level};
+
+const MILLI: i32 = -3;
+
+pub(super) fn round(requirements: &mut Object) {
+    round_list(requirements, "limits");
+    round_list(requirements, "requests");
+}
+
+/// Rounds up what is finer than a thousandth.
+pub(super) fn round_list(object: &mut Object, name: &str) {
+    let Some(Value::Object(list)) = object.get_mut(name) else {
+        return;
+    };
+    for value in list.values_mut() {
+        let Ok(mut quantity) = Quantity::from_json(value) else {
+            continue;
+        };
+        if !quantity.is_whole_milli() {
+            quantity.round_up(MILLI);
+            *value = quantity.to_string().into();
+        }
+    }
+}
+
+/// A container that limits a resource asks for as much of it, unless it says otherwise.
+pub(super) fn requests_from_limits(container: &mut Object) {
+    let Some(Value::Object(resources)) = container.get_mut("resources") else {
+        return;
+    };
+    let Some(Value::Object(limits)) = resources.get("limits") else {
+        return;
+    };
+    let limits = limits.clone();
+    add_missing(resources, "requests", limits);
+}
+
+fn add_missing(resources: &mut Object, list: &str, amounts: Object) {
+    if amounts.is_empty() {
+        return;
+    }
+    let entry = resources.entry(list).or_insert(Value::Null);
+    if entry.is_null() {
+        *entry = json!({});
+    }
+    if let Value::Object(list) = entry {
+        for (name, amount) in amounts {
+            list.entry(name).or_insert(amount);
+        }
+    }
+}
+
+/// What the pod as a whole asks for, where it limits something.
+pub(super) fn pod_level(spec: &mut Object) {
+    let Some(Value::Object(resources)) = spec.get("resources") else {
+        return;
+    };
+    let has = |list: &str| match resources.get(list) {
+        Some(Value::Object(list)) => !list.is_empty(),
+        _ => false,
+    };
+    if !has("limits") && !has("requests") {
+        return;
+    }
+    let huge_pages = huge_page_limits(spec, resources);
+    let requests = Aggregate::of(spec, "requests").into_amounts();
+    let Some(Value::Object(resources)) = spec.get_mut("resources") else {
+        return;
+    };
+    add_missing(resources, "limits", huge_pages);
+    let limits = match resources.get("limits") {
+        Some(Value::Object(limits)) if !limits.is_empty() => limits.clone(),
+        _ => return,
+    };
+    let requested = requests
+        .into_iter()
+        .filter(|(name, _)| is_pod_level(name) && is_overcommit_allowed(name));
+    add_missing(resources, "requests", requested.collect());
+    let limited = limits.into_iter().filter(|(name, _)| is_pod_level(name));
+    add_missing(resources, "requests", limited.collect());
+}
+
+/// The huge pages that containers limit and the pod says nothing of.
+fn huge_page_limits(spec: &Object, resources: &Object) -> Object {
+    let requested = resources.get("requests").and_then(Value::as_object);
+    let limits = Aggregate::of(spec, "limits").into_amounts();
+    limits
+        .into_iter()
+        .filter(|(name, _)| {
+            is_huge_page(name) && !requested.is_some_and(|requests| requests.contains_key(name))
+        })
+        .collect()
+}

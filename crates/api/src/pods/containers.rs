@@ -1,0 +1,334 @@
+//! The containers of a pod: those that run, those that run before, and those added later.
+
+use std::collections::{BTreeSet, HashSet};
+
+use rhumb_meta::field::{Error, ErrorList};
+use serde_json::Value;
+
+use super::mounts::{self, Volumes};
+use super::resources::{self, Asker};
+use super::{Options, checks, env, probes, security};
+use crate::View;
+
+const POLICY_MISSING: &str = "must specify restartPolicy when restart rules are used";
+const RULES_MAX: usize = 20;
+const EXIT_CODES_MAX: usize = 255;
+
+/// What containers need to know of their pod.
+pub(super) struct Context<'a> {
+    pub(super) volumes: &'a Volumes<'a>,
+    /// The names that the pod gives its resource claims.
+    pub(super) claims: &'a BTreeSet<&'a str>,
+    pub(super) probes: probes::Context<'a>,
+    pub(super) restart_policy: &'a str,
+    /// Whether the pod's users are the host's.
+    pub(super) host_users: bool,
+    pub(super) options: &'a Options,
+}
+
+/// Fields that containers added later may have; all else is for containers that a workload is made of.
+const EPHEMERAL_FIELDS: &[&str] = &[
+    "name",
+    "image",
+    "command",
+    "args",
+    "workingDir",
+    "envFrom",
+    "env",
+    "volumeMounts",
+    "volumeDevices",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
+    "imagePullPolicy",
+    "securityContext",
+    "stdin",
+    "stdinOnce",
+    "tty",
+    "targetContainerName",
+];
+
+pub(super) fn validate(containers: &View<'_>, context: &Context<'_>, errors: &mut ErrorList) {
+    if containers.is_empty() {
+        containers.required(errors, "");
+        return;
+    }
+    let mut names = HashSet::with_capacity(containers.len());
+    for container in containers.items() {
+        validate_common(&container, context, errors);
+        unique_name(&container, &mut names, errors);
+        probes::validate(&container, context.probes, errors);
+        restart_policy(&container, errors);
+    }
+    let mut ports = HashSet::new();
+    for container in containers.items() {
+        host_ports(&container, &mut ports, errors);
+    }
+}
+
+fn unique_name<'a>(container: &View<'a>, names: &mut HashSet<&'a str>, errors: &mut ErrorList) {
+    let name = container.text("name");
+    if !names.insert(name) {
+        errors.push(Error::duplicate(container.field("name").path(), name));
+    }
+}
+
+pub(super) fn validate_init(
+    containers: &View<'_>,
+    regular: &View<'_>,
+    context: &Context<'_>,
+    errors: &mut ErrorList,
+) {
+    let mut names: HashSet<&str> = HashSet::new();
+    if !containers.is_empty() {
+        names.extend(regular.items().map(|container| container.text("name")));
+    }
+    for container in containers.items() {
+        validate_common(&container, context, errors);
+        if container.has("restartPolicy") {
+            restart_policy(&container, errors);
+        } else if !container.field("restartPolicyRules").is_empty() {
+            let policy = container.field("restartPolicy");
+            policy.required(errors, POLICY_MISSING);
+        }
+        let name = container.text("name");
+        if !name.is_empty() || names.contains(name) {
+            unique_name(&container, &mut names, errors);
+        }
+        // Each is looked at as if it were the first: they run one after the other.
+        let first = containers.path().index(0);
+        let alone = View::at(container.value(), first);
+        host_ports(&alone, &mut HashSet::new(), errors);
+        let is_sidecar = container.text("restartPolicy") == "Always";
+        if is_sidecar {
+            probes::validate(&container, context.probes, errors);
+        } else {
+            without_probes(&container, errors);
+            without_restarts(&container, context.options, errors);
+        }
+    }
+}
+
+fn without_probes(container: &View<'_>, errors: &mut ErrorList) {
+    for field in [
+        "lifecycle",
+        "livenessProbe",
+        "readinessProbe",
+        "startupProbe",
+    ] {
+        if container.has(field) {
+            let detail = "may not be set for init containers without restartPolicy=Always";
+            container.field(field).forbidden(errors, detail);
+        }
+    }
+}
+
+fn without_restarts(container: &View<'_>, options: &Options, errors: &mut ErrorList) {
+    if options.allow_restart_of_init_containers {
+        return;
+    }
+    for policy in container.field("resizePolicy").items() {
+        if policy.text("restartPolicy") == "RestartContainer" {
+            let detail = "must not be set to 'RestartContainer' for non-sidecar initContainers";
+            checks::bad_text(&policy.field("restartPolicy"), errors, detail);
+        }
+    }
+}
+
+pub(super) fn validate_ephemeral(
+    containers: &View<'_>,
+    regular: &View<'_>,
+    init: &View<'_>,
+    context: &Context<'_>,
+    errors: &mut ErrorList,
+) {
+    if containers.is_empty() {
+        return;
+    }
+    let others: HashSet<&str> = regular
+        .items()
+        .chain(init.items())
+        .map(|container| container.text("name"))
+        .collect();
+    let mut names = others.clone();
+    for container in containers.items() {
+        validate_common(&container, context, errors);
+        trimmed_image(&container, errors);
+        unique_name(&container, &mut names, errors);
+        let target = container.field("targetContainerName");
+        if !target.is_empty() && !others.contains(target.str()) {
+            errors.push(Error::not_found(target.path(), target.str()));
+        }
+        only_ephemeral_fields(&container, errors);
+    }
+}
+
+fn only_ephemeral_fields(container: &View<'_>, errors: &mut ErrorList) {
+    const FORBIDDEN: &str = "cannot be set for an Ephemeral Container";
+    for (name, value) in container.object().into_iter().flatten() {
+        let view = View::at(Some(value), container.path().child(name));
+        // Probes and hooks are there even if they say nothing.
+        let is_set = match name.as_str() {
+            "ports" | "resources" | "resizePolicy" | "restartPolicyRules" => !view.is_empty(),
+            _ => view.exists(),
+        };
+        if is_set && !EPHEMERAL_FIELDS.contains(&name.as_str()) {
+            view.forbidden(errors, FORBIDDEN);
+        }
+    }
+    for mount in container.field("volumeMounts").items() {
+        for field in ["subPath", "subPathExpr"] {
+            let path = mount.field(field);
+            if !path.is_empty() {
+                path.forbidden(errors, FORBIDDEN);
+            }
+        }
+    }
+}
+
+/// Pods, unlike templates, must not have spaces around the names of images.
+pub(super) fn trimmed_image(container: &View<'_>, errors: &mut ErrorList) {
+    let image = container.field("image");
+    if image.str().trim().len() != image.len() {
+        checks::bad_text(
+            &image,
+            errors,
+            "must not have leading or trailing whitespace",
+        );
+    }
+}
+
+fn validate_common(container: &View<'_>, context: &Context<'_>, errors: &mut ErrorList) {
+    checks::required_dns_label(&container.field("name"), errors);
+    checks::required(&container.field("image"), errors);
+    let policies = ["File", "FallbackToLogsOnError"];
+    checks::required_one_of(
+        &container.field("terminationMessagePolicy"),
+        &policies,
+        errors,
+    );
+    validate_ports(&container.field("ports"), errors);
+    env::validate(&container.field("env"), errors);
+    env::validate_from(&container.field("envFrom"), errors);
+    mounts::validate(container, context.volumes, errors);
+    let policies = ["Always", "IfNotPresent", "Never"];
+    checks::required_one_of(&container.field("imagePullPolicy"), &policies, errors);
+    let allow_indivisible = context.options.allow_indivisible_huge_pages;
+    let resources = container.field("resources");
+    resources::validate(
+        &resources,
+        Asker::Container,
+        context.claims,
+        allow_indivisible,
+        errors,
+    );
+    resize_policies(
+        &container.field("resizePolicy"),
+        context.restart_policy,
+        errors,
+    );
+    let security = container.field("securityContext");
+    security::validate_container(&security, context.host_users, errors);
+}
+
+fn validate_ports(ports: &View<'_>, errors: &mut ErrorList) {
+    let mut names = HashSet::new();
+    for port in ports.items() {
+        let name = port.field("name");
+        if !name.is_empty() {
+            let before = errors.len();
+            checks::port_name(&name, errors);
+            if errors.len() == before && !names.insert(port.text("name")) {
+                errors.push(Error::duplicate(name.path(), name.str()));
+            }
+        }
+        let number = port.field("containerPort");
+        if port.number("containerPort") == 0 {
+            number.required(errors, "");
+        } else {
+            checks::port_number(&number, errors);
+        }
+        if port.number("hostPort") != 0 {
+            checks::port_number(&port.field("hostPort"), errors);
+        }
+        checks::required_one_of(&port.field("protocol"), &["SCTP", "TCP", "UDP"], errors);
+    }
+}
+
+/// A port of the host can be taken once.
+fn host_ports<'a>(
+    container: &View<'a>,
+    taken: &mut HashSet<(&'a str, &'a str, i64)>,
+    errors: &mut ErrorList,
+) {
+    let ports = container.path().child("ports");
+    let items = container.get("ports").and_then(Value::as_array);
+    for (index, port) in items.into_iter().flatten().enumerate() {
+        let text = |name| port.get(name).and_then(Value::as_str).unwrap_or_default();
+        let number = port.get("hostPort").and_then(Value::as_i64);
+        let Some(number) = number.filter(|number| *number != 0) else {
+            continue;
+        };
+        let (protocol, address) = (text("protocol"), text("hostIP"));
+        if !taken.insert((protocol, address, number)) {
+            let port = ports.index(index);
+            let shown = format!("{protocol}/{address}/{number}");
+            errors.push(Error::duplicate(&port.child("hostPort"), shown));
+        }
+    }
+}
+
+/// Errors are at the list.
+fn resize_policies(policies: &View<'_>, restart_policy: &str, errors: &mut ErrorList) {
+    let mut resources = HashSet::new();
+    for policy in policies.items() {
+        let resource = policy.text("resourceName");
+        if !resources.insert(resource) {
+            errors.push(Error::duplicate(policy.path(), resource));
+        }
+        let resource = View::at(policy.get("resourceName"), *policies.path());
+        checks::required_one_of(&resource, &["cpu", "memory"], errors);
+        let restart = View::at(policy.get("restartPolicy"), *policies.path());
+        checks::required_one_of(&restart, &["NotRequired", "RestartContainer"], errors);
+        if restart_policy == "Never" && restart.str() != "NotRequired" {
+            let detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
+            checks::bad_text(&restart, errors, detail);
+        }
+    }
+}
+
+fn restart_policy(container: &View<'_>, errors: &mut ErrorList) {
+    let (policy, rules) = (
+        container.field("restartPolicy"),
+        container.field("restartPolicyRules"),
+    );
+    if policy.exists() {
+        checks::one_of(&policy, &["Always", "Never", "OnFailure"], errors);
+    } else if !rules.is_empty() {
+        policy.required(errors, POLICY_MISSING);
+    }
+    restart_rules(&rules, errors);
+}
+
+fn restart_rules(rules: &View<'_>, errors: &mut ErrorList) {
+    if rules.len() > RULES_MAX {
+        errors.push(Error::too_many(rules.path(), Some(rules.len()), RULES_MAX));
+    }
+    for rule in rules.items() {
+        let actions = ["Restart", "RestartAllContainers"];
+        checks::one_of(&rule.field("action"), &actions, errors);
+        let codes = rule.field("exitCodes");
+        if !codes.exists() {
+            codes.required(errors, "must be specified");
+            continue;
+        }
+        checks::one_of(&codes.field("operator"), &["In", "NotIn"], errors);
+        let values = codes.field("values");
+        if values.len() > EXIT_CODES_MAX {
+            errors.push(Error::too_many(
+                values.path(),
+                Some(values.len()),
+                EXIT_CODES_MAX,
+            ));
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Where a container finds its volumes.
+
+use std::collections::{HashMap, HashSet};
+
+use rhumb_meta::field::{Error, ErrorList};
+
+use super::checks;
+use super::volumes::Volume;
+use crate::View;
+
+/// The volumes of the pod that a container may use, by name.
+pub(super) type Volumes<'a> = HashMap<&'a str, Volume>;
+
+pub(super) fn validate(container: &View<'_>, volumes: &Volumes<'_>, errors: &mut ErrorList) {
+    let (mounts, devices) = (
+        container.field("volumeMounts"),
+        container.field("volumeDevices"),
+    );
+    let device_paths: HashMap<&str, &str> = devices
+        .items()
+        .map(|device| (device.text("name"), device.text("devicePath")))
+        .collect();
+    let mount_paths: HashMap<&str, &str> = mounts
+        .items()
+        .map(|mount| (mount.text("name"), mount.text("mountPath")))
+        .collect();
+    validate_mounts(container, &mounts, &device_paths, volumes, errors);
+    validate_devices(&devices, &mount_paths, volumes, errors);
+}
+
+fn validate_mounts(
+    container: &View<'_>,
+    mounts: &View<'_>,
+    devices: &HashMap<&str, &str>,
+    volumes: &Volumes<'_>,
+    errors: &mut ErrorList,
+) {
+    let mut paths = HashSet::with_capacity(mounts.len());
+    let device_paths: HashSet<&str> = devices.values().copied().collect();
+    for mount in mounts.items() {
+        let (name, path) = (mount.field("name"), mount.field("mountPath"));
+        checks::required(&name, errors);
+        if !volumes.contains_key(name.str()) {
+            errors.push(Error::not_found(name.path(), name.str()));
+        }
+        checks::required(&path, errors);
+        if !paths.insert(mount.text("mountPath")) {
+            checks::bad_text(&path, errors, "must be unique");
+        }
+        if devices.contains_key(name.str()) {
+            checks::bad_text(&name, errors, "must not already exist in volumeDevices");
+        }
+        if device_paths.contains(path.str()) {
+            let detail = "must not already exist as a path in volumeDevices";
+            checks::bad_text(&path, errors, detail);
+        }
+        sub_paths(mounts, &mount, errors);
+        propagation(container, mounts, &mount, errors);
+        recursive_read_only(mounts, &mount, errors);
+    }
+}
+
+/// A field of a mount, which errors place in the list of mounts.
+fn in_list<'a>(mounts: &'a View<'a>, mount: &View<'a>, name: &'a str) -> View<'a> {
+    View::at(mount.get(name), mounts.path().child(name))
+}
+
+fn sub_paths(mounts: &View<'_>, mount: &View<'_>, errors: &mut ErrorList) {
+    if !mount.text("subPath").is_empty() {
+        checks::descending_path(&in_list(mounts, mount, "subPath"), errors);
+    }
+    if mount.text("subPathExpr").is_empty() {
+        return;
+    }
+    if !mount.text("subPath").is_empty() {
+        let detail = "subPathExpr and subPath are mutually exclusive";
+        checks::bad_text(&mount.field("subPathExpr"), errors, detail);
+    }
+    checks::descending_path(&in_list(mounts, mount, "subPathExpr"), errors);
+}
+
+fn propagation(container: &View<'_>, mounts: &View<'_>, mount: &View<'_>, errors: &mut ErrorList) {
+    let mode = in_list(mounts, mount, "mountPropagation");
+    if !mode.exists() {
+        return;
+    }
+    checks::one_of(&mode, &["Bidirectional", "HostToContainer", "None"], errors);
+    let security = container.field("securityContext");
+    if mode.str() == "Bidirectional" && !security.field("privileged").is_true() {
+        let detail = "Bidirectional mount propagation is available only to privileged containers";
+        mode.forbidden(errors, detail);
+    }
+}
+
+fn recursive_read_only(mounts: &View<'_>, mount: &View<'_>, errors: &mut ErrorList) {
+    let mode = in_list(mounts, mount, "recursiveReadOnly");
+    match mode.opt_str() {
+        None | Some("Disabled") => {}
+        Some("Enabled" | "IfPossible") => {
+            if !mount.field("readOnly").is_true() {
+                mode.forbidden(errors, "may only be specified when readOnly is true");
+            }
+            let propagation = mount.field("mountPropagation");
+            if propagation.exists() && propagation.str() != "None" {
+                let detail = "may only be specified when mountPropagation is None or not specified";
+                mode.forbidden(errors, detail);
+            }
+        }
+        Some(_) => checks::one_of(&mode, &["Disabled", "Enabled", "IfPossible"], errors),
+    }
+}
+
+fn validate_devices(
+    devices: &View<'_>,
+    mounts: &HashMap<&str, &str>,
+    volumes: &Volumes<'_>,
+    errors: &mut ErrorList,
+) {
+    let (mut names, mut paths) = (HashSet::new(), HashSet::new());
+    let mount_paths: HashSet<&str> = mounts.values().copied().collect();
+    for device in devices.items() {
+        let (name, path) = (device.field("name"), device.field("devicePath"));
+        checks::required(&name, errors);
+        if !name.is_empty() && !names.insert(device.text("name")) {
+            checks::bad_text(&name, errors, "must be unique");
+        }
+        match volumes.get(name.str()) {
+            Some(Volume::Claim) => {}
+            Some(Volume::Other) => {
+                let detail = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
+                checks::bad_text(&name, errors, detail);
+            }
+            None => errors.push(Error::not_found(name.path(), name.str())),
+        }
+        checks::required(&path, errors);
+        if paths.contains(path.str()) {
+            checks::bad_text(&path, errors, "must be unique");
+        }
+        if checks::has_backsteps(path.str()) {
+            checks::bad_text(&path, errors, "can not contain backsteps ('..')");
+        } else {
+            paths.insert(device.text("devicePath"));
+        }
+        if mounts.contains_key(name.str()) {
+            checks::bad_text(&name, errors, "must not already exist in volumeMounts");
+        }
+        if mount_paths.contains(path.str()) {
+            let detail = "must not already exist as a path in volumeMounts";
+            checks::bad_text(&path, errors, detail);
+        }
+    }
+}

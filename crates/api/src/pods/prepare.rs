@@ -1,0 +1,330 @@
+//! What only the server says of a pod, and what it drops because it is not served.
+
+use std::collections::HashMap;
+
+use rhumb_meta::field::{ErrorList, Path};
+use serde_json::{Value, json};
+
+use super::{annotations, qos, security};
+use crate::{Object, Request, View};
+
+/// Gives a new pod its status.
+pub fn prepare_create(pod: &mut Object, request: &Request<'_>) {
+    let class = qos::computed(pod);
+    let mut status = json!({"phase": "Pending", "qosClass": class});
+    if is_gated(pod) {
+        status["conditions"] = json!([{
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+            "lastProbeTime": null,
+            "lastTransitionTime": request.now.rfc3339().to_string(),
+        }]);
+    }
+    pod.insert("status".to_owned(), status);
+    if let Some(Value::Object(spec)) = pod.get_mut("spec") {
+        drop_unserved_fields(spec, None);
+    }
+    let metadata = pod.get("metadata");
+    let part = |name| metadata.and_then(|metadata| metadata.get(name)).cloned();
+    let (labels, notes) = (part("labels"), part("annotations"));
+    if let Some(Value::Object(spec)) = pod.get_mut("spec") {
+        merge_label_keys(spec, labels.as_ref());
+        app_armor_fields(spec, notes.as_ref());
+    }
+}
+
+fn is_gated(pod: &Object) -> bool {
+    let gates = pod.get("spec").and_then(|spec| spec.get("schedulingGates"));
+    gates
+        .and_then(Value::as_array)
+        .is_some_and(|gates| !gates.is_empty())
+}
+
+/// Drops fields of features that are off, unless `old` has them already.
+pub fn drop_unserved_fields(spec: &mut Object, old: Option<&Object>) {
+    let uses = |path: &str| old.is_some_and(|old| any_at(old, path));
+    if !uses("schedulingGroup") {
+        spec.remove("schedulingGroup");
+    }
+    for projection in ["clusterTrustBundle", "podCertificate"] {
+        if uses(&format!("volumes.projected.sources.{projection}")) {
+            continue;
+        }
+        for volume in items(spec, "volumes") {
+            let Some(Value::Object(projected)) = volume.get_mut("projected") else {
+                continue;
+            };
+            for source in items(projected, "sources") {
+                source.remove(projection);
+            }
+        }
+    }
+    let lists = ["initContainers", "containers", "ephemeralContainers"];
+    if lists
+        .iter()
+        .any(|list| uses(&format!("{list}.lifecycle.stopSignal")))
+    {
+        return;
+    }
+    for list in lists {
+        for container in items(spec, list) {
+            if let Some(Value::Object(lifecycle)) = container.get_mut("lifecycle") {
+                lifecycle.remove("stopSignal");
+                if lifecycle.is_empty() {
+                    container.remove("lifecycle");
+                }
+            }
+        }
+    }
+}
+
+/// Whether there is anything at a path with dots, in any item of the lists on its way.
+fn any_at(object: &Object, path: &str) -> bool {
+    let (name, rest) = match path.split_once('.') {
+        Some((name, rest)) => (name, Some(rest)),
+        None => (path, None),
+    };
+    let below = |value: &Value| match rest {
+        None => !value.is_null(),
+        Some(rest) => value.as_object().is_some_and(|object| any_at(object, rest)),
+    };
+    match object.get(name) {
+        Some(Value::Array(items)) => items.iter().any(below),
+        Some(value) => below(value),
+        None => false,
+    }
+}
+
+fn items<'a>(object: &'a mut Object, list: &str) -> impl Iterator<Item = &'a mut Object> {
+    let items = object.get_mut(list).and_then(Value::as_array_mut);
+    items.into_iter().flatten().filter_map(Value::as_object_mut)
+}
+
+/// Puts the pod's own labels into the selectors that ask for them by key.
+fn merge_label_keys(spec: &mut Object, labels: Option<&Value>) {
+    let Some(Value::Object(labels)) = labels else {
+        return;
+    };
+    if let Some(Value::Object(affinity)) = spec.get_mut("affinity") {
+        for kind in ["podAffinity", "podAntiAffinity"] {
+            let Some(Value::Object(pods)) = affinity.get_mut(kind) else {
+                continue;
+            };
+            for weighted in items(pods, "preferredDuringSchedulingIgnoredDuringExecution") {
+                if let Some(Value::Object(term)) = weighted.get_mut("podAffinityTerm") {
+                    merge_into_selector(term, labels);
+                }
+            }
+            for term in items(pods, "requiredDuringSchedulingIgnoredDuringExecution") {
+                merge_into_selector(term, labels);
+            }
+        }
+    }
+    for constraint in items(spec, "topologySpreadConstraints") {
+        merge_into_selector(constraint, labels);
+    }
+}
+
+fn merge_into_selector(term: &mut Object, labels: &Object) {
+    let mut added = Vec::new();
+    for (field, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
+        let keys = term.get(field).and_then(Value::as_array);
+        for key in keys.into_iter().flatten().filter_map(Value::as_str) {
+            if let Some(value) = labels.get(key) {
+                added.push(json!({"key": key, "operator": operator, "values": [value]}));
+            }
+        }
+    }
+    let Some(Value::Object(selector)) = term.get_mut("labelSelector") else {
+        return;
+    };
+    if added.is_empty() {
+        return;
+    }
+    let expressions = selector
+        .entry("matchExpressions")
+        .or_insert_with(|| json!([]));
+    if expressions.is_null() {
+        *expressions = json!([]);
+    }
+    if let Value::Array(expressions) = expressions {
+        expressions.extend(added);
+    }
+}
+
+/// Annotations that name profiles become the fields that took their place.
+fn app_armor_fields(spec: &mut Object, notes: Option<&Value>) {
+    let Some(Value::Object(notes)) = notes else {
+        return;
+    };
+    let is_windows = spec.get("os").and_then(|os| os.get("name")) == Some(&json!("windows"));
+    let has_profile = notes
+        .keys()
+        .any(|key| key.starts_with(annotations::APP_ARMOR));
+    if is_windows || !has_profile {
+        return;
+    }
+    let of_pod = spec
+        .get("securityContext")
+        .and_then(|context| context.get("appArmorProfile"))
+        .cloned();
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        for container in items(spec, list) {
+            let name = container.get("name").and_then(Value::as_str);
+            let key = format!("{}{}", annotations::APP_ARMOR, name.unwrap_or_default());
+            let profile = notes
+                .get(&key)
+                .and_then(Value::as_str)
+                .and_then(app_armor_profile);
+            if let Some(profile) = profile.filter(|profile| Some(profile) != of_pod.as_ref()) {
+                set_app_armor_profile(container, profile);
+            }
+        }
+    }
+}
+
+fn set_app_armor_profile(container: &mut Object, profile: Value) {
+    let context = container
+        .entry("securityContext")
+        .or_insert_with(|| json!({}));
+    if context.is_null() {
+        *context = json!({});
+    }
+    if let Value::Object(context) = context {
+        let own = context.entry("appArmorProfile").or_insert(Value::Null);
+        if own.is_null() {
+            *own = profile;
+        }
+    }
+}
+
+/// The field for an annotation; `None` if that is none or wrong.
+pub(super) fn app_armor_profile(annotation: &str) -> Option<Value> {
+    let profile = match annotation {
+        "unconfined" => json!({"type": "Unconfined"}),
+        "runtime/default" => json!({"type": "RuntimeDefault"}),
+        _ => {
+            let name = annotation.strip_prefix("localhost/")?;
+            json!({"type": "Localhost", "localhostProfile": name})
+        }
+    };
+    let mut errors = ErrorList::new();
+    security::app_armor_profile(&View::at(Some(&profile), Path::NIL), &mut errors);
+    errors.is_empty().then_some(profile)
+}
+
+/// What a subresource of a pod cannot change of its metadata.
+const KEPT_METADATA: &[&str] = &[
+    "deletionTimestamp",
+    "generation",
+    "selfLink",
+    "labels",
+    "annotations",
+    "finalizers",
+    "ownerReferences",
+];
+
+/// Puts back what only a write of the whole pod may change of its metadata.
+pub(super) fn keep_metadata(pod: &mut Object, old: &Object) {
+    let (Some(Value::Object(metadata)), Some(Value::Object(old))) =
+        (pod.get_mut("metadata"), old.get("metadata"))
+    else {
+        return;
+    };
+    for field in KEPT_METADATA {
+        match old.get(*field) {
+            Some(value) => metadata.insert((*field).to_owned(), value.clone()),
+            None => metadata.remove(*field),
+        };
+    }
+}
+
+/// A negative grace period counts as one second.
+pub fn mend_grace(pod: &mut Object) {
+    const FIELD: &str = "terminationGracePeriodSeconds";
+    if let Some(Value::Object(spec)) = pod.get_mut("spec")
+        && spec
+            .get(FIELD)
+            .and_then(Value::as_i64)
+            .is_some_and(|seconds| seconds < 0)
+    {
+        spec.insert(FIELD.to_owned(), 1.into());
+    }
+}
+
+/// The old field for one address always says the first of the new field's, and wins if they differ.
+pub fn mirror_pod_ip(pod: &mut Object) {
+    let Some(Value::Object(status)) = pod.get_mut("status") else {
+        return;
+    };
+    let first = status
+        .get("podIPs")
+        .and_then(|addresses| addresses.get(0)?.get("ip")?.as_str())
+        .map(str::to_owned);
+    let single = status.get("podIP").and_then(Value::as_str);
+    let single = single
+        .filter(|address| !address.is_empty())
+        .map(str::to_owned);
+    match (single, first) {
+        (Some(single), first) if first.as_ref() != Some(&single) => {
+            status.insert("podIPs".to_owned(), json!([{ "ip": single }]));
+        }
+        (None, Some(first)) => {
+            status.insert("podIP".to_owned(), first.into());
+        }
+        _ => {}
+    }
+}
+
+/// Keeps what a new status leaves out: its class, and which generations it speaks of.
+pub fn prepare_status_update(pod: &mut Object, old: &Object) {
+    let Some(Value::Object(old_status)) = old.get("status") else {
+        return;
+    };
+    let Some(Value::Object(status)) = pod.get_mut("status") else {
+        return;
+    };
+    let is_empty = |value: Option<&Value>| match value {
+        None | Some(Value::Null) => true,
+        Some(Value::String(text)) => text.is_empty(),
+        Some(value) => value.as_i64() == Some(0),
+    };
+    for field in ["qosClass", "observedGeneration"] {
+        if let Some(value) = old_status.get(field)
+            && is_empty(status.get(field))
+        {
+            status.insert(field.to_owned(), value.clone());
+        }
+    }
+    if is_empty(old_status.get("nodeAllocatableResourceClaimStatuses")) {
+        status.remove("nodeAllocatableResourceClaimStatuses");
+    }
+    keep_generations(status, old_status);
+}
+
+/// Conditions of the same type keep the generation they were observed at, in their order.
+fn keep_generations(status: &mut Object, old: &Object) {
+    let mut known: HashMap<String, Vec<i64>> = HashMap::new();
+    let conditions = old.get("conditions").and_then(Value::as_array);
+    for condition in conditions.into_iter().flatten().rev() {
+        let kind = condition.get("type").and_then(Value::as_str);
+        let generation = condition.get("observedGeneration").and_then(Value::as_i64);
+        let generations = known
+            .entry(kind.unwrap_or_default().to_owned())
+            .or_default();
+        generations.push(generation.unwrap_or_default());
+    }
+    for condition in items(status, "conditions") {
+        let kind = condition.get("type").and_then(Value::as_str);
+        let generations = known.get_mut(kind.unwrap_or_default());
+        let Some(generation) = generations.and_then(Vec::pop) else {
+            continue;
+        };
+        let own = condition.get("observedGeneration").and_then(Value::as_i64);
+        if own.unwrap_or_default() == 0 && generation != 0 {
+            condition.insert("observedGeneration".to_owned(), generation.into());
+        }
+    }
+}

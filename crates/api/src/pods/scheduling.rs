@@ -1,0 +1,188 @@
+//! What a pod tolerates, how it is spread, and what holds it back.
+
+use std::collections::{HashMap, HashSet};
+
+use rhumb_meta::field::{BadValue, Error, ErrorList};
+use rhumb_meta::gotext;
+use rhumb_meta::validation;
+
+use super::{Options, affinity, checks};
+use crate::View;
+use crate::selectors::{self, push_problems, validate_label_name, validate_label_selector};
+
+const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
+
+pub(super) fn validate_tolerations(
+    tolerations: &View<'_>,
+    options: &Options,
+    errors: &mut ErrorList,
+) {
+    for toleration in tolerations.items() {
+        let (key, operator) = (toleration.field("key"), toleration.field("operator"));
+        if !key.is_empty() {
+            validate_label_name(&key, errors);
+        } else if operator.str() != "Exists" {
+            let detail = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+            checks::bad_text(&operator, errors, detail);
+        }
+        let effect = toleration.field("effect");
+        if toleration.has("tolerationSeconds") && effect.str() != "NoExecute" {
+            let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
+            checks::bad_text(&effect, errors, detail);
+        }
+        toleration_value(&toleration, options, errors);
+        if !effect.is_empty() {
+            checks::one_of(&effect, EFFECTS, errors);
+        }
+    }
+}
+
+fn toleration_value(toleration: &View<'_>, options: &Options, errors: &mut ErrorList) {
+    let (operator, value) = (toleration.field("operator"), toleration.text("value"));
+    match operator.str() {
+        "Equal" | "" => {
+            let problems = validation::label_value(value);
+            if !problems.is_empty() {
+                errors.push(Error::invalid(operator.path(), value, problems.join(";")));
+            }
+        }
+        "Exists" if !value.is_empty() => {
+            let detail = "value must be empty when `operator` is 'Exists'";
+            errors.push(Error::invalid(operator.path(), value, detail));
+        }
+        "Exists" => {}
+        "Lt" | "Gt" if options.allow_comparing_tolerations => {
+            compared_value(&toleration.field("value"), errors);
+        }
+        "Lt" | "Gt" => unsupported(&operator, &["Equal", "Exists", "Lt", "Gt"], errors),
+        _ => unsupported(&operator, &["Equal", "Exists"], errors),
+    }
+}
+
+fn unsupported(view: &View<'_>, supported: &[&str], errors: &mut ErrorList) {
+    errors.push(Error::not_supported(view.path(), view.str(), supported));
+}
+
+fn compared_value(value: &View<'_>, errors: &mut ErrorList) {
+    let text = value.str();
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_integer = !digits.is_empty()
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
+        && (digits == "0" && text == "0" || !digits.starts_with('0'));
+    if text.is_empty() {
+        checks::bad_text(value, errors, "must be non-empty");
+    } else if !is_integer {
+        let detail = "must be a valid decimal integer in canonical form";
+        checks::bad_text(value, errors, detail);
+    }
+    if text.parse::<i64>().is_err() {
+        let reason = if is_integer {
+            "value out of range"
+        } else {
+            "invalid syntax"
+        };
+        let detail = format!(
+            "strconv.ParseInt: parsing {}: {reason}",
+            gotext::quote(text)
+        );
+        checks::bad_text(value, errors, detail);
+    }
+}
+
+/// Checks the taints of a node.
+pub(crate) fn validate_taints(taints: &View<'_>, errors: &mut ErrorList) {
+    let mut known = HashSet::new();
+    for taint in taints.items() {
+        validate_label_name(&taint.field("key"), errors);
+        let value = taint.field("value");
+        let problems = validation::label_value(value.str());
+        if !problems.is_empty() {
+            checks::bad_text(&value, errors, problems.join(";"));
+        }
+        checks::required_one_of(&taint.field("effect"), EFFECTS, errors);
+        if !known.insert((taint.text("key"), taint.text("effect"))) {
+            let fields = [
+                ("Key", "key"),
+                ("Value", "value"),
+                ("Effect", "effect"),
+                ("TimeAdded", "timeAdded"),
+            ];
+            let shown = BadValue::Rendered(checks::go_struct(&taint, &fields));
+            let mut error = Error::duplicate(taint.path(), shown);
+            "taints must be unique by key and effect pair".clone_into(&mut error.detail);
+            errors.push(error);
+        }
+    }
+}
+
+pub(super) fn validate_spread(constraints: &View<'_>, options: &Options, errors: &mut ErrorList) {
+    let places = constraints.items().enumerate();
+    let last: HashMap<_, _> = places
+        .map(|(index, item)| (identity(&item), index))
+        .collect();
+    for (index, constraint) in constraints.items().enumerate() {
+        checks::positive(&constraint.field("maxSkew"), errors);
+        let key = constraint.field("topologyKey");
+        if key.is_empty() {
+            key.required(errors, "can not be empty");
+        }
+        let action = constraint.field("whenUnsatisfiable");
+        checks::one_of(&action, &["DoNotSchedule", "ScheduleAnyway"], errors);
+        if last
+            .get(&identity(&constraint))
+            .is_some_and(|&last| last > index)
+        {
+            let (key, action) = identity(&constraint);
+            let path = constraint.path().child("{topologyKey, whenUnsatisfiable}");
+            errors.push(Error::duplicate(&path, format!("{{{key}, {action}}}")));
+        }
+        min_domains(&constraint, errors);
+        for policy in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
+            let policies = ["Honor", "Ignore"];
+            checks::optional_one_of(&constraint.field(policy), &policies, errors);
+        }
+        if options.old_violates_label_keys {
+            affinity::validate_legacy_label_keys(&constraint, errors);
+        } else {
+            affinity::validate_label_keys(&constraint, errors);
+        }
+        if !options.allow_invalid_spread_selectors {
+            let selector = constraint.field("labelSelector");
+            validate_label_selector(&selector, selectors::Options::default(), errors);
+        }
+    }
+}
+
+/// A constraint is told apart from others by its key and by what happens if it cannot be met.
+fn identity<'a>(constraint: &View<'a>) -> (&'a str, &'a str) {
+    (
+        constraint.text("topologyKey"),
+        constraint.text("whenUnsatisfiable"),
+    )
+}
+
+fn min_domains(constraint: &View<'_>, errors: &mut ErrorList) {
+    let domains = constraint.field("minDomains");
+    if !domains.exists() {
+        return;
+    }
+    checks::positive(&domains, errors);
+    let action = constraint.text("whenUnsatisfiable");
+    if action != "DoNotSchedule" {
+        let detail =
+            format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
+        checks::bad_number(&domains, errors, detail);
+    }
+}
+
+/// Checks the gates that hold a pod back. Errors are at the gate, not at its name.
+pub(super) fn validate_gates(gates: &View<'_>, errors: &mut ErrorList) {
+    let mut names = HashSet::new();
+    for gate in gates.items() {
+        let name = gate.text("name");
+        push_problems(errors, gate.path(), name, validation::qualified_name(name));
+        if !names.insert(name) {
+            errors.push(Error::duplicate(gate.path(), name));
+        }
+    }
+}

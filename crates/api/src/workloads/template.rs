@@ -1,0 +1,27 @@
+//! Pod templates, as all that own pods check them.
+
+use rhumb_meta::field::ErrorList;
+use rhumb_meta::validation;
+
+use crate::{View, pods};
+
+/// `old` is the template that was there before, whose sins a changed one may keep.
+pub(crate) fn validate(template: &View<'_>, old: Option<&View<'_>>, errors: &mut ErrorList) {
+    match old {
+        None => pods::validate_template(template, errors),
+        Some(old) => pods::validate_template_update(template, old, errors),
+    }
+}
+
+/// Pods that are called after a name that is no DNS label may surprise.
+pub(crate) fn warn_of_name(object: &View<'_>, warnings: &mut Vec<String>) {
+    let metadata = object.field("metadata");
+    let problems = validation::dns1123_label(metadata.field("name").str());
+    if !problems.is_empty() {
+        warnings.push(format!(
+            "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; \
+             a DNS label is recommended: [{}]",
+            problems.join(" ")
+        ));
+    }
+}

@@ -1,0 +1,134 @@
+//! What the tests of rules are written with: an object in, the errors as a client sees them out.
+
+use rhumb_meta::Timestamp;
+use rhumb_meta::field::ErrorList;
+use serde_json::Value;
+
+use crate::{Gates, Kind, Object, Request, View, defaults};
+
+/// The object as it is stored after a create: with the defaults of its own type, and prepared.
+pub(crate) fn created(kind: &Kind, object: &Value) -> Object {
+    let mut object = defaulted(kind, object);
+    with_request(|request| kind.rules.prepare_create(&mut object, request));
+    object
+}
+
+pub(crate) fn updated(kind: &Kind, object: &Value, old: &Value) -> Object {
+    let old = defaulted(kind, old);
+    let mut object = defaulted(kind, object);
+    with_request(|request| kind.rules.prepare_update(&mut object, &old, request));
+    object
+}
+
+/// The object with the defaults of its own type.
+pub(crate) fn defaulted(kind: &Kind, object: &Value) -> Object {
+    let mut object = object.as_object().expect("an object").clone();
+    let schema = kind.stored().map(|served| served.schema.as_ref());
+    for (name, fill) in defaults::by_type() {
+        if Some(name) == schema {
+            fill(&mut object);
+        }
+    }
+    object
+}
+
+#[track_caller]
+pub(crate) fn check_create(kind: &Kind, object: &Value, expect: &[&str]) {
+    let object = created(kind, object);
+    let mut errors = ErrorList::new();
+    with_request(|request| {
+        let view = View::root(&object);
+        kind.rules.validate_create(&view, request, &mut errors);
+    });
+    assert_eq!(texts(&errors), expect);
+}
+
+#[track_caller]
+pub(crate) fn check_update(kind: &Kind, object: &Value, old: &Value, expect: &[&str]) {
+    let object = updated(kind, object, old);
+    let old = defaulted(kind, old);
+    let mut errors = ErrorList::new();
+    with_request(|request| {
+        let (view, old) = (View::root(&object), View::root(&old));
+        kind.rules
+            .validate_update(&view, &old, request, &mut errors);
+    });
+    assert_eq!(texts(&errors), expect);
+}
+
+#[track_caller]
+pub(crate) fn check_status_update(kind: &Kind, object: &Value, old: &Value, expect: &[&str]) {
+    let mut object = object.as_object().expect("an object").clone();
+    let old = old.as_object().expect("an object").clone();
+    let mut errors = ErrorList::new();
+    with_request(|request| {
+        kind.rules.prepare_status_update(&mut object, &old, request);
+        let (view, old) = (View::root(&object), View::root(&old));
+        kind.rules
+            .validate_status_update(&view, &old, request, &mut errors);
+    });
+    assert_eq!(texts(&errors), expect);
+}
+
+pub(crate) fn warnings(kind: &Kind, object: &Value) -> Vec<String> {
+    let object = object.as_object().expect("an object");
+    let mut warnings = Vec::new();
+    kind.rules
+        .warnings(&View::root(object), None, &mut warnings);
+    warnings
+}
+
+pub(crate) fn texts(errors: &ErrorList) -> Vec<String> {
+    errors.iter().map(ToString::to_string).collect()
+}
+
+fn with_request(test: impl FnOnce(&Request<'_>)) {
+    let gates = Gates::default();
+    test(&Request {
+        gates: &gates,
+        now: Timestamp::from_unix(1_700_000_000, 0),
+        user: "tester",
+    });
+}
+
+/// Puts `value` at `path` (with dots, numbers for items) into a copy of `object`; `null` takes it out.
+pub(crate) fn with(object: &Value, path: &str, value: Value) -> Value {
+    let mut copy = object.clone();
+    let mut at = &mut copy;
+    for name in path.split('.') {
+        at = match name.parse::<usize>() {
+            Ok(index) => &mut at[index],
+            Err(_) => &mut at[name.replace('~', ".")],
+        };
+    }
+    *at = value;
+    copy
+}
+
+/// The object as an approval leaves it.
+pub(crate) fn approved(kind: &Kind, object: &Value, old: &Value) -> Object {
+    let mut object = object.as_object().expect("an object").clone();
+    let old = old.as_object().expect("an object");
+    with_request(|request| {
+        kind.rules
+            .prepare_subresource("approval", &mut object, old, request);
+    });
+    object
+}
+
+#[track_caller]
+pub(crate) fn check_approval(kind: &Kind, object: &Value, old: &Value, expect: &[&str]) {
+    let object = approved(kind, object, old);
+    let old = old.as_object().expect("an object");
+    let mut errors = ErrorList::new();
+    with_request(|request| {
+        kind.rules.validate_subresource(
+            "approval",
+            &View::root(&object),
+            &View::root(old),
+            request,
+            &mut errors,
+        );
+    });
+    assert_eq!(texts(&errors), expect);
+}

@@ -1,0 +1,71 @@
+//! Reading the body of a request, never more of it than allowed.
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use rhumb_meta::Status;
+
+/// What upstream allows for the body of a write.
+pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
+
+/// The whole body, or the Status of one that is too long or breaks off.
+pub async fn read_body<B>(mut body: B) -> Result<Bytes, Status>
+where
+    B: http_body::Body<Data = Bytes> + Unpin,
+    B::Error: std::fmt::Display,
+{
+    let announced = body.size_hint().lower();
+    if announced > BODY_BYTES_MAX as u64 {
+        return Err(too_large());
+    }
+    let mut first: Option<Bytes> = None;
+    let mut rest = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            Status::bad_request(format!("the body of the request breaks off: {error}"))
+        })?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        let have = first.as_ref().map_or(0, Bytes::len) + rest.len();
+        if have + data.len() > BODY_BYTES_MAX {
+            return Err(too_large());
+        }
+        match &first {
+            None => first = Some(data),
+            Some(_) => rest.extend_from_slice(&data),
+        }
+    }
+    Ok(match first {
+        None => Bytes::new(),
+        Some(first) if rest.is_empty() => first,
+        Some(first) => {
+            let mut whole = BytesMut::with_capacity(first.len() + rest.len());
+            whole.extend_from_slice(&first);
+            whole.extend_from_slice(&rest);
+            whole.freeze()
+        }
+    })
+}
+
+fn too_large() -> Status {
+    Status::request_entity_too_large(format!("limit is {BODY_BYTES_MAX}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::Full;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_body_at_the_limit_is_read_and_one_above_is_refused() {
+        let at = read_body(Full::new(Bytes::from(vec![0; BODY_BYTES_MAX])))
+            .await
+            .unwrap();
+        assert_eq!(at.len(), BODY_BYTES_MAX);
+        let above = read_body(Full::new(Bytes::from(vec![0; BODY_BYTES_MAX + 1])))
+            .await
+            .unwrap_err();
+        assert_eq!(above.code, 413);
+    }
+}

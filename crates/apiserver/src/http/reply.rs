@@ -1,0 +1,136 @@
+//! An answer on its way out.
+
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WARNING};
+use http::{Response, StatusCode};
+use rhumb_meta::Status;
+
+use super::Body;
+
+/// Warnings beyond this many bytes are cut, as upstream cuts them.
+const WARNING_BYTES_MAX: usize = 4 * 1024;
+
+/// An answer: code, headers, body.
+#[derive(Debug)]
+pub struct Reply {
+    pub code: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Body,
+}
+
+impl Reply {
+    pub fn new(code: StatusCode, content_type: &'static str, body: Body) -> Reply {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        Reply {
+            code,
+            headers,
+            body,
+        }
+    }
+
+    pub fn json(code: StatusCode, value: &impl serde::Serialize) -> Reply {
+        match serde_json::to_vec(value) {
+            Ok(bytes) => Reply::new(code, "application/json", Body::full(bytes)),
+            Err(error) => Reply::status(&Status::internal_error(error)),
+        }
+    }
+
+    pub fn text(code: StatusCode, text: impl Into<String>) -> Reply {
+        Reply::new(code, "text/plain; charset=utf-8", Body::full(text.into()))
+    }
+
+    /// A failure as its Status object.
+    pub fn status(status: &Status) -> Reply {
+        let code = u16::try_from(status.code)
+            .ok()
+            .and_then(|code| StatusCode::from_u16(code).ok())
+            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = serde_json::to_vec(status).unwrap_or_default();
+        let mut reply = Reply::new(code, "application/json", Body::full(body));
+        if let Some(seconds) = status.retry_after_seconds() {
+            reply
+                .headers
+                .insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        reply
+    }
+
+    pub fn header(mut self, name: HeaderName, value: &str) -> Reply {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.insert(name, value);
+        }
+        self
+    }
+
+    /// Adds `299` warnings, each text once, until the limit is reached.
+    pub fn warn<'a>(mut self, warnings: impl IntoIterator<Item = &'a str>) -> Reply {
+        let mut told: Vec<&str> = Vec::new();
+        let mut bytes_left = WARNING_BYTES_MAX;
+        for warning in warnings {
+            if told.contains(&warning) || warning.len() > bytes_left {
+                continue;
+            }
+            if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quoted(warning))) {
+                bytes_left -= warning.len();
+                told.push(warning);
+                self.headers.append(WARNING, value);
+            }
+        }
+        self
+    }
+
+    pub fn into_response(self) -> Response<Body> {
+        let mut response = Response::new(self.body);
+        *response.status_mut() = self.code;
+        *response.headers_mut() = self.headers;
+        response
+    }
+}
+
+impl From<Status> for Reply {
+    fn from(status: Status) -> Reply {
+        Reply::status(&status)
+    }
+}
+
+/// A text in quotes as headers write it; control characters become spaces.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => {
+                quoted.push('\\');
+                quoted.push(character);
+            }
+            character if character.is_control() => quoted.push(' '),
+            character => quoted.push(character),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_quoted_told_once_and_limited() {
+        let long = "x".repeat(WARNING_BYTES_MAX);
+        let reply = Reply::text(StatusCode::OK, "").warn([
+            "unknown field \"spec.a\"",
+            "unknown field \"spec.a\"",
+            "two\nlines",
+            &long,
+        ]);
+        let warnings: Vec<_> = reply.headers.get_all(WARNING).iter().collect();
+        assert_eq!(
+            warnings,
+            [
+                r#"299 - "unknown field \"spec.a\"""#,
+                r#"299 - "two lines""#
+            ]
+        );
+    }
+}

@@ -1,0 +1,110 @@
+//! The metadata of an object, read and written by name.
+
+use rhumb_api::Object;
+use rhumb_meta::Timestamp;
+use serde_json::Value;
+
+/// Reads an object's metadata. What is absent reads as empty.
+pub trait Metadata {
+    fn metadata(&self) -> Option<&Object>;
+
+    fn meta_str(&self, field: &str) -> &str {
+        self.metadata()
+            .and_then(|metadata| metadata.get(field))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    }
+
+    fn name(&self) -> &str {
+        self.meta_str("name")
+    }
+
+    fn namespace(&self) -> &str {
+        self.meta_str("namespace")
+    }
+
+    fn uid(&self) -> &str {
+        self.meta_str("uid")
+    }
+
+    fn resource_version(&self) -> &str {
+        self.meta_str("resourceVersion")
+    }
+
+    fn generation(&self) -> i64 {
+        self.meta_int("generation").unwrap_or(0)
+    }
+
+    fn meta_int(&self, field: &str) -> Option<i64> {
+        self.metadata()?.get(field)?.as_i64()
+    }
+
+    fn is_deleting(&self) -> bool {
+        !self.meta_str("deletionTimestamp").is_empty()
+    }
+
+    fn finalizers(&self) -> Vec<&str> {
+        self.metadata()
+            .and_then(|metadata| metadata.get("finalizers"))
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect()
+    }
+}
+
+impl Metadata for Object {
+    fn metadata(&self) -> Option<&Object> {
+        self.get("metadata").and_then(Value::as_object)
+    }
+}
+
+/// Writes an object's metadata.
+pub trait MetadataMut {
+    /// Changes the metadata, which is made if it is not there.
+    fn edit_metadata(&mut self, edit: impl FnOnce(&mut Object));
+
+    fn set_meta(&mut self, field: &str, value: impl Into<Value>) {
+        self.edit_metadata(|metadata| {
+            metadata.insert(field.to_owned(), value.into());
+        });
+    }
+
+    fn clear_meta(&mut self, field: &str) {
+        self.edit_metadata(|metadata| {
+            metadata.remove(field);
+        });
+    }
+
+    fn set_time(&mut self, field: &str, time: Timestamp) {
+        self.set_meta(field, time.rfc3339().to_string());
+    }
+
+    /// The old object's field, or none if the old one has none.
+    fn carry_meta(&mut self, old: &Object, field: &str) {
+        match old.metadata().and_then(|metadata| metadata.get(field)) {
+            Some(value) => self.set_meta(field, value.clone()),
+            None => self.clear_meta(field),
+        }
+    }
+
+    fn set_finalizers(&mut self, finalizers: Vec<String>) {
+        if finalizers.is_empty() {
+            self.clear_meta("finalizers");
+        } else {
+            self.set_meta("finalizers", finalizers);
+        }
+    }
+}
+
+impl MetadataMut for Object {
+    fn edit_metadata(&mut self, edit: impl FnOnce(&mut Object)) {
+        let mut metadata = match self.remove("metadata") {
+            Some(Value::Object(metadata)) => metadata,
+            _ => Object::new(),
+        };
+        edit(&mut metadata);
+        self.insert("metadata".to_owned(), Value::Object(metadata));
+    }
+}

@@ -1,0 +1,177 @@
+//! In which form an answer is wanted: JSON or YAML, the object itself, its metadata or a table.
+
+use rhumb_meta::Status;
+
+/// How a body is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Media {
+    Json,
+    Yaml,
+}
+
+impl Media {
+    pub fn name(self) -> &'static str {
+        match self {
+            Media::Json => "application/json",
+            Media::Yaml => "application/yaml",
+        }
+    }
+}
+
+/// What of an object is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    Object,
+    /// `as=Table;v=v1;g=meta.k8s.io`
+    Table,
+    /// `as=PartialObjectMetadata` or `as=PartialObjectMetadataList`
+    Metadata,
+}
+
+/// The answer a client wants, of those that can be given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accept {
+    pub media: Media,
+    pub form: Form,
+}
+
+/// One clause of an Accept header.
+struct Clause<'a> {
+    media: &'a str,
+    parameters: Vec<(&'a str, &'a str)>,
+    quality_thousandths: u16,
+}
+
+/// More clauses than any client sends.
+const CLAUSES_MAX: usize = 32;
+
+impl Accept {
+    /// The best of what the header asks for that `forms` allows; JSON when there is no header.
+    pub fn negotiate(header: Option<&str>, forms: &[Form]) -> Result<Accept, Status> {
+        let header = header.unwrap_or_default().trim();
+        if header.is_empty() {
+            return Ok(Accept {
+                media: Media::Json,
+                form: Form::Object,
+            });
+        }
+        let mut clauses: Vec<Clause<'_>> = header
+            .split(',')
+            .take(CLAUSES_MAX)
+            .map(Clause::parse)
+            .collect();
+        // The sort is stable: among equals the client's order counts.
+        clauses.sort_by_key(|clause| std::cmp::Reverse(clause.quality_thousandths));
+        clauses
+            .iter()
+            .find_map(|clause| clause.answer(forms))
+            .ok_or_else(|| not_acceptable(forms))
+    }
+}
+
+fn not_acceptable(_forms: &[Form]) -> Status {
+    Status::not_acceptable(&["application/json", "application/yaml"])
+}
+
+impl<'a> Clause<'a> {
+    fn parse(text: &'a str) -> Clause<'a> {
+        let mut parts = text.split(';').map(str::trim);
+        let media = parts.next().unwrap_or_default();
+        let mut quality_thousandths = 1000;
+        let mut parameters = Vec::new();
+        for part in parts {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            let value = value.trim().trim_matches('"');
+            match name.trim() {
+                "q" => quality_thousandths = quality(value),
+                name => parameters.push((name, value)),
+            }
+        }
+        Clause {
+            media,
+            parameters,
+            quality_thousandths,
+        }
+    }
+
+    fn answer(&self, forms: &[Form]) -> Option<Accept> {
+        let media = match self.media {
+            "application/json" | "*/*" | "application/*" => Media::Json,
+            "application/yaml" => Media::Yaml,
+            _ => return None,
+        };
+        let parameter = |name: &str| {
+            self.parameters
+                .iter()
+                .find(|(parameter, _)| *parameter == name)
+                .map(|(_, value)| *value)
+        };
+        let form = match parameter("as") {
+            None => Form::Object,
+            Some(form) => {
+                if parameter("g") != Some("meta.k8s.io") || parameter("v") != Some("v1") {
+                    return None;
+                }
+                match form {
+                    "Table" => Form::Table,
+                    "PartialObjectMetadata" | "PartialObjectMetadataList" => Form::Metadata,
+                    _ => return None,
+                }
+            }
+        };
+        forms.contains(&form).then_some(Accept { media, form })
+    }
+}
+
+/// `0.5` as 500. What is no number counts as 1, as it does where the parameter is absent.
+fn quality(text: &str) -> u16 {
+    match text.parse::<f32>() {
+        Ok(quality) if (0.0..=1.0).contains(&quality) => (quality * 1000.0) as u16,
+        _ => 1000,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: &[Form] = &[Form::Object, Form::Table, Form::Metadata];
+
+    fn check(header: &str, expect: Option<(Media, Form)>) {
+        let got = Accept::negotiate(Some(header), ALL)
+            .ok()
+            .map(|accept| (accept.media, accept.form));
+        assert_eq!(got, expect, "{header}");
+    }
+
+    #[test]
+    fn the_best_acceptable_form_is_chosen() {
+        let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
+        check("", Some((Media::Json, Form::Object)));
+        check("*/*", Some((Media::Json, Form::Object)));
+        check("application/yaml", Some((Media::Yaml, Form::Object)));
+        check(kubectl, Some((Media::Json, Form::Table)));
+        check(
+            "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+            Some((Media::Json, Form::Metadata)),
+        );
+        check(
+            "application/vnd.kubernetes.protobuf, application/json",
+            Some((Media::Json, Form::Object)),
+        );
+        check(
+            "application/yaml;q=0.2, application/json;q=0.8",
+            Some((Media::Json, Form::Object)),
+        );
+        check("application/vnd.kubernetes.protobuf", None);
+        check("application/json;as=Table;v=v2;g=meta.k8s.io", None);
+        check("text/html", None);
+    }
+
+    #[test]
+    fn a_form_that_is_not_offered_is_passed_over() {
+        let header = Some("application/json;as=Table;v=v1;g=meta.k8s.io,application/json");
+        let accept = Accept::negotiate(header, &[Form::Object]).unwrap();
+        assert_eq!(accept.form, Form::Object);
+    }
+}

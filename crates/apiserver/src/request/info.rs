@@ -1,0 +1,277 @@
+//! Which resource a path names, and which verb a method means there.
+
+use http::Method;
+
+use super::query::{Query, decode_path_segment};
+
+/// What a request is about: what authorization is asked for, and what the audit log and metrics name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestInfo {
+    /// `get`, `list`, `watch`, `create`, …; the method in lower case for what is not a resource.
+    pub verb: &'static str,
+    /// The path without its query.
+    pub path: String,
+    /// `None` for paths outside `/api/<version>/` and `/apis/<group>/<version>/`.
+    pub target: Option<Target>,
+}
+
+/// A path below a group and version, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    pub group: String,
+    pub version: String,
+    pub namespace: Option<String>,
+    pub resource: String,
+    pub name: Option<String>,
+    pub subresource: Option<String>,
+    /// What follows the subresource: the path of a proxy request.
+    pub rest: Vec<String>,
+}
+
+/// Where in the tree of API paths a path stands when it names no resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApiPath<'a> {
+    /// `/api`
+    LegacyRoot,
+    /// `/apis`
+    GroupsRoot,
+    /// `/apis/<group>`
+    Group(&'a str),
+    /// `/api/v1` (group empty), `/apis/<group>/<version>`
+    GroupVersion(&'a str, &'a str),
+}
+
+impl<'a> ApiPath<'a> {
+    pub fn parse(path: &'a str) -> Option<ApiPath<'a>> {
+        let mut parts = path.split('/').skip(1).filter(|part| !part.is_empty());
+        let root = parts.next()?;
+        let (first, second, third) = (parts.next(), parts.next(), parts.next());
+        match (root, first, second, third) {
+            ("api", None, _, _) => Some(ApiPath::LegacyRoot),
+            ("api", Some(version), None, _) => Some(ApiPath::GroupVersion("", version)),
+            ("apis", None, _, _) => Some(ApiPath::GroupsRoot),
+            ("apis", Some(group), None, _) => Some(ApiPath::Group(group)),
+            ("apis", Some(group), Some(version), None) => {
+                Some(ApiPath::GroupVersion(group, version))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl RequestInfo {
+    pub fn new(method: &Method, path: &str, query: &Query) -> RequestInfo {
+        match Target::parse(path) {
+            Some((target, legacy_watch)) => RequestInfo {
+                verb: verb(method, &target, legacy_watch, query),
+                path: path.to_owned(),
+                target: Some(target),
+            },
+            None => RequestInfo {
+                verb: method_name(method),
+                path: path.to_owned(),
+                target: None,
+            },
+        }
+    }
+
+    pub fn namespace(&self) -> Option<&str> {
+        self.target.as_ref()?.namespace.as_deref()
+    }
+
+    pub fn name(&self) -> Option<&str> {
+        self.target.as_ref()?.name.as_deref()
+    }
+
+    pub fn is_long_running(&self) -> bool {
+        self.verb == "watch"
+            || self.target.as_ref().is_some_and(|target| {
+                matches!(
+                    target.subresource.as_deref(),
+                    Some("proxy" | "log" | "exec" | "attach" | "portforward")
+                )
+            })
+    }
+}
+
+impl Target {
+    /// The target of a path, and whether it has the old `watch` prefix.
+    fn parse(path: &str) -> Option<(Target, bool)> {
+        let mut parts = path
+            .trim_matches('/')
+            .split('/')
+            .map(decode_path_segment)
+            .collect::<Option<Vec<String>>>()?
+            .into_iter();
+        let (group, version) = match parts.next()?.as_str() {
+            "api" => (String::new(), parts.next()?),
+            "apis" => (parts.next()?, parts.next()?),
+            _ => return None,
+        };
+        let mut first = parts.next()?;
+        let legacy_watch = first == "watch";
+        if legacy_watch {
+            first = parts.next()?;
+        }
+        let mut rest: Vec<String> = parts.collect();
+        let mut namespace = None;
+        let resource;
+        if first == "namespaces" && !rest.is_empty() {
+            let own_subresource =
+                rest.len() == 2 && matches!(rest[1].as_str(), "status" | "finalize");
+            namespace = Some(rest[0].clone());
+            if rest.len() > 1 && !own_subresource {
+                rest.remove(0);
+                resource = rest.remove(0);
+            } else {
+                resource = first;
+            }
+        } else {
+            resource = first;
+        }
+        let mut rest = rest.into_iter();
+        let target = Target {
+            group,
+            version,
+            namespace,
+            resource,
+            name: rest.next(),
+            subresource: rest.next(),
+            rest: rest.collect(),
+        };
+        Some((target, legacy_watch))
+    }
+}
+
+fn verb(method: &Method, target: &Target, legacy_watch: bool, query: &Query) -> &'static str {
+    let one = target.name.is_some();
+    match *method {
+        Method::POST => "create",
+        Method::PUT => "update",
+        Method::PATCH => "patch",
+        Method::DELETE if one => "delete",
+        Method::DELETE => "deletecollection",
+        Method::GET | Method::HEAD => {
+            if legacy_watch || (!one && query.flag("watch")) {
+                "watch"
+            } else if one {
+                "get"
+            } else {
+                "list"
+            }
+        }
+        _ => method_name(method),
+    }
+}
+
+fn method_name(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "get",
+        Method::HEAD => "head",
+        Method::POST => "post",
+        Method::PUT => "put",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        Method::OPTIONS => "options",
+        Method::CONNECT => "connect",
+        Method::TRACE => "trace",
+        _ => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(method: Method, uri: &str) -> RequestInfo {
+        let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+        RequestInfo::new(&method, path, &Query::parse(query).unwrap())
+    }
+
+    /// `verb group/version namespace resource name subresource`, `-` for what is absent.
+    fn check(method: Method, uri: &str, expect: &str) {
+        let info = info(method, uri);
+        let dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
+        let got = match &info.target {
+            None => format!("{} none", info.verb),
+            Some(target) => format!(
+                "{} {}/{} {} {} {} {}",
+                info.verb,
+                target.group,
+                target.version,
+                dash(&target.namespace),
+                target.resource,
+                dash(&target.name),
+                dash(&target.subresource)
+            ),
+        };
+        assert_eq!(got, expect, "{uri}");
+    }
+
+    #[test]
+    fn paths_and_methods_are_taken_apart_as_upstream_does() {
+        check(Method::GET, "/api/v1/pods", "list /v1 - pods - -");
+        check(Method::GET, "/api/v1/pods?watch=1", "watch /v1 - pods - -");
+        check(
+            Method::GET,
+            "/api/v1/pods?watch=false",
+            "list /v1 - pods - -",
+        );
+        check(Method::GET, "/api/v1/watch/pods", "watch /v1 - pods - -");
+        check(
+            Method::GET,
+            "/api/v1/namespaces/a/pods/p",
+            "get /v1 a pods p -",
+        );
+        check(
+            Method::GET,
+            "/api/v1/namespaces/a/pods/p/log",
+            "get /v1 a pods p log",
+        );
+        check(
+            Method::GET,
+            "/api/v1/namespaces/a",
+            "get /v1 a namespaces a -",
+        );
+        check(
+            Method::PUT,
+            "/api/v1/namespaces/a/finalize",
+            "update /v1 a namespaces a finalize",
+        );
+        check(
+            Method::GET,
+            "/api/v1/namespaces/a/status",
+            "get /v1 a namespaces a status",
+        );
+        check(
+            Method::GET,
+            "/api/v1/namespaces",
+            "list /v1 - namespaces - -",
+        );
+        check(
+            Method::POST,
+            "/apis/apps/v1/namespaces/a/deployments",
+            "create apps/v1 a deployments - -",
+        );
+        check(
+            Method::DELETE,
+            "/apis/apps/v1/namespaces/a/deployments",
+            "deletecollection apps/v1 a deployments - -",
+        );
+        check(
+            Method::DELETE,
+            "/apis/apps/v1/namespaces/a/deployments/d",
+            "delete apps/v1 a deployments d -",
+        );
+        check(
+            Method::PATCH,
+            "/api/v1/nodes/n/status",
+            "patch /v1 - nodes n status",
+        );
+        check(Method::GET, "/api/v1/nodes/a%2Fb", "get /v1 - nodes a/b -");
+        check(Method::GET, "/api/v1", "get none");
+        check(Method::GET, "/apis/apps/v1", "get none");
+        check(Method::GET, "/healthz", "get none");
+        check(Method::POST, "/version", "post none");
+    }
+}

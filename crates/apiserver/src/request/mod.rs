@@ -1,0 +1,13 @@
+//! What a request asks for: read from its method, path, query and headers, before anything is done.
+
+mod accept;
+mod info;
+mod options;
+mod query;
+
+pub use accept::{Accept, Form, Media};
+pub use info::{ApiPath, RequestInfo, Target};
+pub use options::{
+    DeleteOptions, FieldValidation, ListOptions, Propagation, VersionMatch, WriteOptions,
+};
+pub use query::{Query, decode_path_segment};

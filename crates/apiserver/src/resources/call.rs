@@ -1,0 +1,144 @@
+//! One request to one resource, as its verb sees it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use rhumb_api::{Request, Subresource};
+use rhumb_auth::User;
+use rhumb_meta::{ObjectKey, Status, Timestamp};
+use serde_json::json;
+
+use super::write::Part;
+use super::{
+    Resource, Storage, Version, create, delete, get, list, patch, render, review, subresource,
+    update, watch,
+};
+use crate::Api;
+use crate::http::Reply;
+use crate::request::{Query, Target};
+
+/// What a verb needs to know of its request.
+#[derive(Debug)]
+pub struct Call<'a> {
+    pub api: &'a Arc<Api>,
+    pub resource: &'a Arc<Resource>,
+    pub version: &'a Version,
+    pub subresource: Option<&'a Subresource>,
+    pub target: &'a Target,
+    pub verb: &'static str,
+    pub query: &'a Query,
+    pub headers: &'a HeaderMap,
+    pub body: Bytes,
+    pub user: &'a User,
+    pub now: Timestamp,
+    pub warnings: Mutex<Vec<String>>,
+}
+
+impl Call<'_> {
+    /// The namespace of a namespaced resource's path.
+    pub fn namespace(&self) -> Option<&str> {
+        if self.resource.kind.is_namespaced() {
+            self.target.namespace.as_deref()
+        } else {
+            None
+        }
+    }
+
+    /// The name in the path; empty for collections.
+    pub fn name(&self) -> &str {
+        self.target.name.as_deref().unwrap_or_default()
+    }
+
+    /// The key of the object that the path names.
+    pub fn key(&self) -> Result<ObjectKey, Status> {
+        ObjectKey::new(self.namespace(), self.name()).map_err(|_| self.not_found())
+    }
+
+    pub fn not_found(&self) -> Status {
+        Status::not_found(&self.resource.group_resource, self.name())
+    }
+
+    pub fn storage(&self) -> Result<&Storage, Status> {
+        self.resource
+            .storage
+            .as_ref()
+            .ok_or_else(|| Status::method_not_supported(&self.resource.group_resource, self.verb))
+    }
+
+    pub fn header(&self, name: http::header::HeaderName) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    pub fn warn(&self, warning: impl Into<String>) {
+        self.warnings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(warning.into());
+    }
+
+    pub fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What the rules of the kind may know.
+    pub fn rules_request(&self) -> Request<'_> {
+        Request {
+            gates: &self.api.gates,
+            now: self.now,
+            user: &self.user.name,
+        }
+    }
+
+    /// The answer; `None` if the resource does not know the verb.
+    pub async fn answer(&self) -> Result<Option<Reply>, Status> {
+        let verbs = self
+            .subresource
+            .map_or(self.resource.kind.verbs, |subresource| subresource.verbs);
+        let known = verbs.iter().any(|verb| verb.name() == self.verb);
+        // What is in a namespace is made in one.
+        let misplaced = self.verb == "create"
+            && self.resource.kind.is_namespaced()
+            && self.namespace().is_none();
+        if !known || misplaced {
+            return Ok(None);
+        }
+        if let Some(subresource) = self.subresource {
+            return subresource::answer(self, subresource.kind).await.map(Some);
+        }
+        if self.resource.storage.is_none() {
+            return self.answer_unstored().await;
+        }
+        let reply = match self.verb {
+            "get" => get::get(self).await,
+            "list" => list::list(self).await,
+            "watch" => watch::watch(self).await,
+            "create" => create::create(self).await,
+            "update" => update::update(self, Part::Main).await,
+            "patch" => patch::patch_object(self, Part::Main).await,
+            "delete" => delete::delete(self).await,
+            "deletecollection" => delete::delete_collection(self).await,
+            _ => return Ok(None),
+        };
+        reply.map(Some)
+    }
+
+    /// Kinds that are asked and not kept.
+    async fn answer_unstored(&self) -> Result<Option<Reply>, Status> {
+        if let Some(reply) = review::answer(self) {
+            return reply.map(Some);
+        }
+        match (&*self.resource.kind.name, self.verb) {
+            ("Binding", _) => subresource::bind_collection(self).await.map(Some),
+            // The components are this server; its own health tells how they are.
+            ("ComponentStatus", "list") => render::value(
+                self,
+                StatusCode::OK,
+                &json!({"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": []}),
+            )
+            .map(Some),
+            ("ComponentStatus", _) => Err(self.not_found()),
+            _ => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! POST to a collection.
+
+use http::StatusCode;
+use rhumb_api::Object;
+use rhumb_meta::{ObjectKey, Status};
+use rhumb_store::{Error, Expect, Transaction};
+
+use super::{Call, render};
+use crate::http::Reply;
+use crate::objects::{Metadata, MetadataMut};
+use crate::request::WriteOptions;
+
+/// How often another name is tried when a generated one is taken.
+const NAME_ATTEMPTS_MAX: usize = 8;
+
+/// What is left of a generated name for the prefix.
+const NAME_PREFIX_BYTES_MAX: usize = 58;
+
+pub(super) async fn create(call: &Call<'_>) -> Result<Reply, Status> {
+    let options = WriteOptions::parse(call.query, "CreateOptions")?;
+    let mut object = call.decode(call.expected(), options.field_validation)?;
+    place(call, &mut object)?;
+    call.to_stored(&mut object)?;
+    let object = create_object(call, object, options.dry_run).await?;
+    render::object(call, StatusCode::CREATED, object)
+}
+
+/// Stores a new object, in stored form, under its own name or a generated one.
+pub(super) async fn create_object(
+    call: &Call<'_>,
+    mut object: Object,
+    dry_run: bool,
+) -> Result<Object, Status> {
+    let generated = object.name().is_empty() && !object.meta_str("generateName").is_empty();
+    object.set_meta("uid", uuid::Uuid::new_v4().to_string());
+    object.set_time("creationTimestamp", call.now);
+    let mut attempts_left = if generated { NAME_ATTEMPTS_MAX } else { 1 };
+    loop {
+        let mut draft = object.clone();
+        if generated {
+            let name = generate_name(draft.meta_str("generateName"));
+            draft.set_meta("name", name);
+        }
+        attempts_left -= 1;
+        match store_new(call, draft, dry_run).await {
+            Err(status) if status.is_already_exists() && generated => {
+                if attempts_left == 0 {
+                    let name = status.details.as_ref().map_or("", |details| &details.name);
+                    return Err(Status::generate_name_conflict(
+                        &call.resource.group_resource,
+                        name,
+                        1,
+                    ));
+                }
+            }
+            result => return result,
+        }
+    }
+}
+
+async fn store_new(call: &Call<'_>, mut object: Object, dry_run: bool) -> Result<Object, Status> {
+    let storage = call.storage()?;
+    call.prepare_create(&mut object, dry_run).await?;
+    let key = ObjectKey::new(call.namespace(), object.name())
+        .map_err(|error| Status::bad_request(error.to_string()))?;
+    let bytes = call.encode(storage, &mut object)?;
+    let exists = || Status::already_exists(&call.resource.group_resource, key.name());
+    if dry_run {
+        call.api.fresh(call).await?;
+        return match storage.cache.snapshot().get(&key) {
+            Ok(None) => Ok(object),
+            _ => Err(exists()),
+        };
+    }
+    let transaction = Transaction::new().put(storage.prefix.object(&key), bytes, Expect::Absent);
+    match call.commit(transaction).await {
+        Ok(revision) => {
+            object.set_meta("resourceVersion", revision.to_string());
+            Ok(object)
+        }
+        Err(Error::Conflict(_)) => Err(exists()),
+        Err(error) => Err(call.store_failed(&error)),
+    }
+}
+
+/// Where the new object goes must be where the path says.
+fn place(call: &Call<'_>, object: &mut Object) -> Result<(), Status> {
+    place_in_namespace(call, object)?;
+    if !object.resource_version().is_empty() {
+        return Err(Status::bad_request(
+            "resourceVersion should not be set on objects to be created",
+        ));
+    }
+    Ok(())
+}
+
+/// Puts the object into the namespace of the path, or says that it names another one.
+pub(super) fn place_in_namespace(call: &Call<'_>, object: &mut Object) -> Result<(), Status> {
+    let wanted = call.namespace().unwrap_or_default();
+    let given = object.namespace();
+    if given == wanted {
+        return Ok(());
+    }
+    if wanted.is_empty() {
+        object.clear_meta("namespace");
+    } else if given.is_empty() {
+        object.set_meta("namespace", wanted);
+    } else {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    Ok(())
+}
+
+/// A prefix and five characters without vowels or anything that could be mistaken for another.
+fn generate_name(prefix: &str) -> String {
+    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    let mut end = prefix.len().min(NAME_PREFIX_BYTES_MAX);
+    while !prefix.is_char_boundary(end) {
+        end -= 1;
+    }
+    let random = uuid::Uuid::new_v4();
+    let suffix = random
+        .as_bytes()
+        .iter()
+        .take(5)
+        .map(|&byte| char::from(ALPHABET[usize::from(byte) % ALPHABET.len()]));
+    prefix[..end].chars().chain(suffix).collect()
+}
+
+impl Call<'_> {
+    /// An object of the server's own, with all that a client's would get.
+    pub(crate) async fn complete_new(&self, object: &mut Object) -> Result<(), Status> {
+        self.to_stored(object)?;
+        object.set_meta("uid", uuid::Uuid::new_v4().to_string());
+        object.set_time("creationTimestamp", self.now);
+        self.prepare_create(object, false).await
+    }
+
+    pub(crate) fn stored_bytes(&self, object: &mut Object) -> Result<bytes::Bytes, Status> {
+        self.encode(self.storage()?, object)
+    }
+}

@@ -1,0 +1,288 @@
+//! DELETE of an object or a collection: preconditions, grace, finalizers, and what becomes of dependents.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use rhumb_api::{Object, View};
+use rhumb_meta::status::StatusDetails;
+use rhumb_meta::{ObjectKey, Status, Timestamp};
+use serde_json::json;
+
+use super::list::select;
+use super::write::{Change, Current, Edit, Written};
+use super::{Call, codec, render};
+use crate::admission::Operation;
+use crate::http::Reply;
+use crate::objects::{Metadata, MetadataMut};
+use crate::request::{DeleteOptions, ListOptions, Propagation};
+
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+
+pub(super) async fn delete(call: &Call<'_>) -> Result<Reply, Status> {
+    let options = delete_options(call)?;
+    let key = call.key()?;
+    let written = delete_key(call, &key, &options).await?;
+    let code = if !written.deleted && options.orphan_dependents == Some(false) {
+        StatusCode::ACCEPTED
+    } else {
+        StatusCode::OK
+    };
+    if !written.deleted || call.resource.kind.writes.returns_deleted {
+        return render::object(call, code, written.object);
+    }
+    let details = StatusDetails {
+        name: written.object.name().to_owned(),
+        group: call.resource.kind.group.to_string(),
+        kind: call.resource.kind.plural.to_string(),
+        uid: written.object.uid().to_owned(),
+        ..StatusDetails::default()
+    };
+    let status =
+        serde_json::to_value(Status::success(Some(details))).map_err(Status::internal_error)?;
+    render::value(call, code, &status)
+}
+
+pub(super) async fn delete_collection(call: &Call<'_>) -> Result<Reply, Status> {
+    let options = delete_options(call)?;
+    let list = ListOptions::parse(call.query, false)?;
+    let page = select(call, &list).await?;
+    let mut deleted = Vec::with_capacity(page.entries.len());
+    for entry in &page.entries {
+        match delete_key(call, entry.key(), &options).await {
+            Ok(written) => deleted.push(written.object),
+            Err(status) if status.is_not_found() => {}
+            Err(status) => return Err(status),
+        }
+    }
+    let items: Vec<Object> = deleted
+        .into_iter()
+        .map(|mut object| {
+            call.from_stored(&mut object);
+            object.remove("apiVersion");
+            object.remove("kind");
+            object
+        })
+        .collect();
+    let list = json!({
+        "kind": format!("{}List", call.resource.kind.name),
+        "apiVersion": call.version.api_version,
+        "metadata": {"resourceVersion": page.revision.to_string()},
+        "items": items,
+    });
+    render::value(call, StatusCode::OK, &list)
+}
+
+fn delete_options(call: &Call<'_>) -> Result<DeleteOptions, Status> {
+    if call.body.is_empty() {
+        return DeleteOptions::parse(call.query, b"");
+    }
+    match codec::body_media(call.header(CONTENT_TYPE))? {
+        crate::request::Media::Json => DeleteOptions::parse(call.query, &call.body),
+        crate::request::Media::Yaml => {
+            let value = rhumb_schema::read_yaml(&call.body)
+                .map_err(|error| Status::bad_request(error.to_string()))?;
+            DeleteOptions::parse(call.query, value.to_string().as_bytes())
+        }
+    }
+}
+
+pub(super) async fn delete_key(
+    call: &Call<'_>,
+    key: &ObjectKey,
+    options: &DeleteOptions,
+) -> Result<Written, Status> {
+    let edit = Remove { call, options };
+    call.change(key, options.dry_run, &edit).await
+}
+
+struct Remove<'a> {
+    call: &'a Call<'a>,
+    options: &'a DeleteOptions,
+}
+
+/// How an object ends.
+enum Grace {
+    /// At once.
+    None,
+    /// It is marked, and whoever runs it has so many seconds.
+    Seconds(i64),
+    /// It is already ending, and nothing changes.
+    Pending,
+}
+
+#[async_trait]
+impl Edit for Remove<'_> {
+    async fn edit(&self, current: &Current) -> Result<Change, Status> {
+        self.check_preconditions(current)?;
+        self.call
+            .api
+            .admission
+            .validate(
+                self.call,
+                Operation::Delete,
+                None,
+                Some(&current.object),
+                self.options.dry_run,
+            )
+            .await?;
+        let mut object = current.object.clone();
+        let grace = self.grace(&mut object);
+        if matches!(grace, Grace::Pending) {
+            return Ok(Change::Keep(object));
+        }
+        self.set_finalizers(&mut object);
+        let held_by_kind = self.call.resource.kind.rules.hold_deletion(&mut object);
+        if held_by_kind && current.object.is_deleting() {
+            return Err(self.already_going(&object));
+        }
+        let held = held_by_kind || !object.finalizers().is_empty();
+        match grace {
+            Grace::Seconds(seconds) if seconds > 0 || held => Ok(Change::Put(object)),
+            Grace::None if held => {
+                self.mark(&mut object, 0);
+                Ok(Change::Put(object))
+            }
+            _ => Ok(Change::Delete(object)),
+        }
+    }
+
+    fn is_conditional(&self) -> bool {
+        self.options.precondition_resource_version.is_some()
+    }
+}
+
+impl Remove<'_> {
+    fn check_preconditions(&self, current: &Current) -> Result<(), Status> {
+        let conflict = |message: String| {
+            Status::conflict(
+                &self.call.resource.group_resource,
+                current.object.name(),
+                message,
+            )
+        };
+        let uid = current.object.uid();
+        if let Some(wanted) = self
+            .options
+            .precondition_uid
+            .as_deref()
+            .filter(|&wanted| wanted != uid)
+        {
+            return Err(conflict(format!(
+                "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have been deleted and then recreated"
+            )));
+        }
+        let version = current.revision.to_string();
+        if let Some(wanted) = self
+            .options
+            .precondition_resource_version
+            .as_deref()
+            .filter(|&wanted| wanted != version)
+        {
+            return Err(conflict(format!(
+                "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({version}). The object might have been modified"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Marks the object as ending in grace, where its kind knows grace.
+    fn grace(&self, object: &mut Object) -> Grace {
+        let requested = self.options.grace_period_seconds;
+        let rules = &self.call.resource.kind.rules;
+        let Some(seconds) = rules.grace_seconds(&View::root(object), requested) else {
+            return Grace::None;
+        };
+        if !object.is_deleting() {
+            self.mark(object, seconds);
+            return Grace::Seconds(seconds);
+        }
+        let left = object.meta_int("deletionGracePeriodSeconds").unwrap_or(0);
+        match requested {
+            _ if left == 0 => Grace::None,
+            Some(requested) if requested < left => {
+                self.shorten(object, left, requested);
+                Grace::Seconds(requested)
+            }
+            _ => Grace::Pending,
+        }
+    }
+
+    fn already_going(&self, object: &Object) -> Status {
+        Status::conflict(
+            &self.call.resource.group_resource,
+            object.name(),
+            "The system is ensuring all content is removed from this namespace.  Upon completion, this namespace will automatically be purged by the system.",
+        )
+    }
+
+    fn mark(&self, object: &mut Object, seconds: i64) {
+        if object.is_deleting() {
+            object.set_meta("deletionGracePeriodSeconds", seconds);
+            return;
+        }
+        object.set_time("deletionTimestamp", later(self.call.now, seconds));
+        object.set_meta("deletionGracePeriodSeconds", seconds);
+        if object.generation() > 0 {
+            object.set_meta("generation", object.generation() + 1);
+        }
+    }
+
+    /// A grace period can only become shorter.
+    fn shorten(&self, object: &mut Object, left: i64, requested: i64) {
+        let now = self.call.now;
+        let end = object
+            .meta_str("deletionTimestamp")
+            .parse::<Timestamp>()
+            .map_or(now, |end| later(end, requested - left));
+        if end < now {
+            object.set_time("deletionTimestamp", now);
+            object.set_meta("deletionGracePeriodSeconds", requested.min(1));
+        } else {
+            object.set_time("deletionTimestamp", end);
+            object.set_meta("deletionGracePeriodSeconds", requested);
+        }
+    }
+
+    /// The finalizers that make the garbage collector do what the client asked for.
+    fn set_finalizers(&self, object: &mut Object) {
+        let existing = object.finalizers();
+        let policy = self.propagation(&existing);
+        let mut finalizers: Vec<String> = existing
+            .iter()
+            .filter(|&&finalizer| finalizer != ORPHAN && finalizer != FOREGROUND)
+            .map(|&finalizer| finalizer.to_owned())
+            .collect();
+        match policy {
+            Propagation::Orphan => finalizers.push(ORPHAN.into()),
+            Propagation::Foreground => finalizers.push(FOREGROUND.into()),
+            Propagation::Background => {}
+        }
+        object.set_finalizers(finalizers);
+    }
+
+    fn propagation(&self, existing: &[&str]) -> Propagation {
+        match (self.options.orphan_dependents, self.options.propagation) {
+            (Some(true), _) => Propagation::Orphan,
+            (Some(false), _) => Propagation::Background,
+            (None, Some(policy)) => policy,
+            (None, None) if existing.contains(&ORPHAN) => Propagation::Orphan,
+            (None, None) if existing.contains(&FOREGROUND) => Propagation::Foreground,
+            (None, None) if self.call.resource.kind.writes.orphans_dependents => {
+                Propagation::Orphan
+            }
+            (None, None) => Propagation::Background,
+        }
+    }
+}
+
+fn later(time: Timestamp, seconds: i64) -> Timestamp {
+    let by = Duration::from_secs(seconds.unsigned_abs());
+    if seconds < 0 {
+        time.saturating_sub(by)
+    } else {
+        time.saturating_add(by)
+    }
+}

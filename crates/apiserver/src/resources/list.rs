@@ -1,0 +1,373 @@
+//! GET of a collection.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::{BufMut, Bytes, BytesMut};
+use http::StatusCode;
+use rhumb_cache::{Cache, Entry, HistoryError, Snapshot};
+use rhumb_meta::{ObjectKey, Revision, Status, fields};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::get::{await_version, parse_version};
+use super::render::{ALL_FORMS, Shape};
+use super::{Call, Storage};
+use crate::http::{Body, Chunks, Reply};
+use crate::objects::Encoder;
+use crate::request::{Form, ListOptions, VersionMatch};
+
+/// About how much of a long list is made at a time.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+pub(super) async fn list(call: &Call<'_>) -> Result<Reply, Status> {
+    let shape = Shape::of(call, ALL_FORMS)?;
+    let options = ListOptions::parse(call.query, false)?;
+    let page = select(call, &options).await?;
+    reply(call, &shape, page)
+}
+
+/// One page of a list.
+pub(super) struct Page {
+    pub(super) entries: Vec<Arc<Entry>>,
+    pub(super) revision: Revision,
+    continue_token: Option<String>,
+    remaining: Option<usize>,
+}
+
+/// What a continue token says: upstream's form.
+#[derive(Serialize, Deserialize)]
+struct Token {
+    v: String,
+    /// -1 goes on from whatever there is now.
+    rv: i64,
+    start: String,
+}
+
+const TOKEN_FORM: &str = "meta.k8s.io/v1";
+
+/// The objects that the options pick.
+pub(super) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Page, Status> {
+    let storage = call.storage()?;
+    let fields = field_selector(call, &options.field_selector)?;
+    let (snapshot, after) = if options.continue_token.is_empty() {
+        (first_snapshot(call, storage, options).await?, None)
+    } else {
+        next_snapshot(call, storage, options)?
+    };
+    Ok(take_page(
+        &storage.cache,
+        call,
+        options,
+        &fields,
+        &snapshot,
+        after.as_ref(),
+    ))
+}
+
+/// The field selector, if the kind knows all the fields in it.
+pub(super) fn field_selector(call: &Call<'_>, text: &str) -> Result<fields::Selector, Status> {
+    let kind = &call.resource.kind;
+    let selector =
+        fields::Selector::parse(text).map_err(|error| Status::bad_request(error.to_string()))?;
+    for requirement in selector.requirements().unwrap_or_default() {
+        let field = requirement.field();
+        let known = field == "metadata.name"
+            || (field == "metadata.namespace" && kind.is_namespaced())
+            || kind
+                .selectable
+                .iter()
+                .any(|selectable| selectable.name == field);
+        if !known {
+            return Err(Status::bad_request(unknown_field(call, field)));
+        }
+    }
+    Ok(selector)
+}
+
+fn unknown_field(call: &Call<'_>, field: &str) -> String {
+    if call.resource.kind.selectable.is_empty() {
+        format!(
+            "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+        )
+    } else {
+        format!("field label not supported: {field}")
+    }
+}
+
+async fn first_snapshot(
+    call: &Call<'_>,
+    storage: &Storage,
+    options: &ListOptions,
+) -> Result<Snapshot, Status> {
+    let version = options.resource_version.as_str();
+    // A limit without a match means exactly that version, but for 0, as upstream has it.
+    let exact = match options.version_match {
+        Some(VersionMatch::Exact) => true,
+        Some(VersionMatch::NotOlderThan) => false,
+        None => options.limit.is_some() && !matches!(version, "" | "0"),
+    };
+    if !exact {
+        await_version(call, version).await?;
+        return Ok(storage.cache.snapshot());
+    }
+    let revision = parse_version(version)?;
+    call.api.not_older_than(revision).await?;
+    storage
+        .cache
+        .snapshot_at(revision)
+        .map_err(|error| match error {
+            HistoryError::Expired { .. } => Status::expired(format!(
+                "The resourceVersion for the provided list is too old."
+            )),
+            other => Status::internal_error(other),
+        })
+}
+
+/// Where a continue token goes on.
+fn next_snapshot(
+    call: &Call<'_>,
+    storage: &Storage,
+    options: &ListOptions,
+) -> Result<(Snapshot, Option<ObjectKey>), Status> {
+    if !matches!(options.resource_version.as_str(), "" | "0") {
+        return Err(Status::bad_request(
+            "specifying resource version is not allowed when using continue",
+        ));
+    }
+    let (token, after) = read_token(call, &options.continue_token)?;
+    if token.rv < 0 {
+        return Ok((storage.cache.snapshot(), Some(after)));
+    }
+    let revision = Revision::new(token.rv.unsigned_abs());
+    match storage.cache.snapshot_at(revision) {
+        Ok(snapshot) => Ok((snapshot, Some(after))),
+        Err(HistoryError::Expired { .. }) => {
+            let again = write_token(&Token { rv: -1, ..token });
+            Err(Status::expired(TOKEN_EXPIRED).with_continue(again))
+        }
+        Err(other) => Err(Status::internal_error(other)),
+    }
+}
+
+const TOKEN_EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
+
+fn write_token(token: &Token) -> String {
+    URL_SAFE_NO_PAD.encode(serde_json::to_vec(token).unwrap_or_default())
+}
+
+fn read_token(call: &Call<'_>, text: &str) -> Result<(Token, ObjectKey), Status> {
+    let invalid =
+        |reason: &str| Status::bad_request(format!("continue key is not valid: {reason}"));
+    let bytes = URL_SAFE_NO_PAD
+        .decode(text.trim_end_matches('='))
+        .map_err(|error| invalid(&error.to_string()))?;
+    let token: Token =
+        serde_json::from_slice(&bytes).map_err(|error| invalid(&error.to_string()))?;
+    if token.v != TOKEN_FORM {
+        return Err(invalid("server does not recognize this encoded version"));
+    }
+    if token.rv == 0 || token.rv < -1 {
+        return Err(invalid(
+            "incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+        ));
+    }
+    // The key is of the list's own scope: a token never leads out of the namespace that was asked for.
+    let name = token.start.trim_end_matches('\0');
+    let key = match (call.resource.kind.is_namespaced(), call.namespace()) {
+        (true, None) => match name.split_once('/') {
+            Some((namespace, name)) => ObjectKey::namespaced(namespace, name),
+            None => return Err(invalid("encoded start key is empty or not of this list")),
+        },
+        (_, namespace) => ObjectKey::new(namespace, name),
+    };
+    let key = key.map_err(|error| invalid(&error.to_string()))?;
+    Ok((token, key))
+}
+
+fn take_page(
+    cache: &Cache,
+    call: &Call<'_>,
+    options: &ListOptions,
+    fields: &fields::Selector,
+    snapshot: &Snapshot,
+    after: Option<&ObjectKey>,
+) -> Page {
+    let limit = options.limit.unwrap_or(usize::MAX);
+    let selective = !options.label_selector.is_everything() || !fields.is_everything();
+    let mut matching = snapshot
+        .range(call.namespace(), after)
+        .filter(|entry| !selective || cache.picks(entry, &options.label_selector, fields));
+    let entries: Vec<Arc<Entry>> = matching.by_ref().take(limit).cloned().collect();
+    let last = (entries.len() == limit).then(|| entries.last()).flatten();
+    let more = last.is_some() && matching.next().is_some();
+    let continue_token = last.filter(|_| more).map(|last| {
+        let start = match call.namespace() {
+            Some(_) => last.key().name(),
+            None => last.key().as_str(),
+        };
+        write_token(&Token {
+            v: TOKEN_FORM.into(),
+            rv: i64::try_from(snapshot.revision().get()).unwrap_or(i64::MAX),
+            start: format!("{start}\0"),
+        })
+    });
+    // Upstream counts what remains only where that is exact without reading on.
+    let remaining = (more && !selective).then(|| 1 + matching.count());
+    Page {
+        revision: snapshot.revision(),
+        entries,
+        continue_token,
+        remaining,
+    }
+}
+
+impl Page {
+    fn metadata(&self) -> Value {
+        let mut metadata = Map::new();
+        metadata.insert("resourceVersion".into(), self.revision.to_string().into());
+        if let Some(token) = &self.continue_token {
+            metadata.insert("continue".into(), token.clone().into());
+        }
+        if let Some(remaining) = self.remaining {
+            metadata.insert("remainingItemCount".into(), remaining.into());
+        }
+        Value::Object(metadata)
+    }
+}
+
+fn reply(call: &Call<'_>, shape: &Shape, page: Page) -> Result<Reply, Status> {
+    if shape.accept.form == Form::Table {
+        let rows = page
+            .entries
+            .iter()
+            .map(|entry| shape.row(&entry.json(), call.now))
+            .collect::<Result<Vec<Value>, Status>>()?;
+        let table = shape.table(page.metadata(), &rows, true);
+        let json = serde_json::to_vec(&table).map_err(Status::internal_error)?;
+        return shape.reply(StatusCode::OK, json.into());
+    }
+    let (kind, api_version) = match shape.accept.form {
+        Form::Metadata => ("PartialObjectMetadata".into(), "meta.k8s.io/v1"),
+        _ => (
+            call.resource.kind.name.clone(),
+            call.version.api_version.as_str(),
+        ),
+    };
+    let head = format!(
+        "{{\"kind\":\"{kind}List\",\"apiVersion\":\"{api_version}\",\"metadata\":{},\"items\":[",
+        page.metadata()
+    );
+    let items = if shape.is_plain() {
+        Items::Cached(page.entries.into(), call.version.encoder.clone())
+    } else {
+        Items::Made(
+            page.entries
+                .iter()
+                .map(|entry| shape.object(&entry.json(), call.now))
+                .collect::<Result<VecDeque<Bytes>, Status>>()?,
+        )
+    };
+    let list = List::new(head, items);
+    if shape.is_streamable() {
+        let total = list.bytes_total();
+        return Ok(Reply::new(
+            StatusCode::OK,
+            shape.accept.media.name(),
+            Body::chunks(list, Some(total)),
+        ));
+    }
+    let mut list = list;
+    let mut json = BytesMut::new();
+    while let Some(chunk) = list.next() {
+        json.extend_from_slice(&chunk);
+    }
+    shape.reply(StatusCode::OK, json.freeze())
+}
+
+/// A list on its way out: the cached bytes of its items, joined as they are sent.
+struct List {
+    head: Option<String>,
+    items: Items,
+    first: bool,
+    done: bool,
+}
+
+enum Items {
+    Cached(VecDeque<Arc<Entry>>, Encoder),
+    Made(VecDeque<Bytes>),
+}
+
+const TAIL: &[u8] = b"]}\n";
+
+impl List {
+    fn new(head: String, items: Items) -> List {
+        List {
+            head: Some(head),
+            items,
+            first: true,
+            done: false,
+        }
+    }
+
+    fn bytes_total(&self) -> u64 {
+        let (count, bytes) = match &self.items {
+            Items::Cached(entries, encoder) => (
+                entries.len(),
+                entries
+                    .iter()
+                    .map(|entry| encoder.item(entry.json_slice()).len() + 1)
+                    .sum::<usize>(),
+            ),
+            Items::Made(items) => (items.len(), items.iter().map(Bytes::len).sum()),
+        };
+        let commas = count.saturating_sub(1);
+        (self.head.as_ref().map_or(0, String::len) + bytes + commas + TAIL.len()) as u64
+    }
+
+    /// Appends the next item; false when there is none.
+    fn put_next(&mut self, chunk: &mut BytesMut) -> bool {
+        let comma: &[u8] = if self.first { b"" } else { b"," };
+        match &mut self.items {
+            Items::Cached(entries, encoder) => {
+                let Some(entry) = entries.pop_front() else {
+                    return false;
+                };
+                chunk.put_slice(comma);
+                chunk.put_u8(b'{');
+                chunk.put_slice(encoder.item(entry.json_slice()));
+            }
+            Items::Made(items) => {
+                let Some(item) = items.pop_front() else {
+                    return false;
+                };
+                chunk.put_slice(comma);
+                chunk.put_slice(&item);
+            }
+        }
+        self.first = false;
+        true
+    }
+}
+
+impl Chunks for List {
+    fn next(&mut self) -> Option<Bytes> {
+        if self.done {
+            return None;
+        }
+        let mut chunk = BytesMut::new();
+        if let Some(head) = self.head.take() {
+            chunk.put_slice(head.as_bytes());
+        }
+        while chunk.len() < CHUNK_BYTES {
+            if !self.put_next(&mut chunk) {
+                chunk.put_slice(TAIL);
+                self.done = true;
+                break;
+            }
+        }
+        Some(chunk.freeze())
+    }
+}

@@ -1,0 +1,22 @@
+//! The verbs on resources. Each file is one verb; `call.rs` is what they share of a request, `codec.rs` how
+//! bodies become objects, `write.rs` how objects reach the store.
+
+mod call;
+mod codec;
+mod create;
+mod delete;
+mod get;
+mod list;
+mod patch;
+mod registry;
+mod render;
+mod review;
+mod store_status;
+mod subresource;
+mod update;
+mod watch;
+mod write;
+
+pub use call::Call;
+pub use registry::{Registry, RegistryError, Resource, Storage, Version, stored_kinds};
+pub(crate) use store_status::store_status;

@@ -1,0 +1,195 @@
+//! All resources of the server, found by the names that paths use.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rhumb_api::{Kind, Served};
+use rhumb_cache::Cache;
+use rhumb_meta::{GroupKind, GroupResource, GroupVersionKind, StoragePrefix};
+use rhumb_schema::{Table, TypeId};
+
+use crate::objects::Encoder;
+
+/// A kind, and where its objects are.
+#[derive(Debug)]
+pub struct Resource {
+    pub kind: Kind,
+    pub group_resource: GroupResource,
+    pub versions: Vec<Version>,
+    /// `None` for kinds that are only asked, never stored.
+    pub storage: Option<Storage>,
+}
+
+/// A version that a resource is served in.
+#[derive(Debug)]
+pub struct Version {
+    pub served: Served,
+    /// `v1`, `apps/v1`
+    pub api_version: String,
+    pub schema: TypeId,
+    pub encoder: Encoder,
+}
+
+#[derive(Debug)]
+pub struct Storage {
+    pub prefix: StoragePrefix,
+    pub cache: Cache,
+    pub api_version: String,
+    pub schema: TypeId,
+    pub encoder: Encoder,
+}
+
+impl Resource {
+    pub fn version(&self, version: &str) -> Option<&Version> {
+        self.versions
+            .iter()
+            .find(|served| served.served.version == version)
+    }
+
+    pub fn group_kind(&self) -> GroupKind {
+        GroupKind::new(self.kind.group.clone(), self.kind.name.clone())
+    }
+
+    pub fn gvk(&self, version: &Version) -> GroupVersionKind {
+        self.group_kind()
+            .with_version(version.served.version.clone())
+    }
+}
+
+/// The resources by group and plural name.
+#[derive(Debug, Default)]
+pub struct Registry {
+    resources: Vec<Arc<Resource>>,
+    by_name: HashMap<(String, String), usize>,
+}
+
+/// Why a kind cannot be served: its declaration and the schema table do not fit together.
+#[derive(Debug, thiserror::Error)]
+#[error("the kind {kind} cannot be served: {reason}")]
+pub struct RegistryError {
+    pub kind: String,
+    pub reason: String,
+}
+
+/// The version in which the objects of each stored kind are kept, by the path they are kept under.
+pub struct StoredAs<'a> {
+    pub kind: &'a Kind,
+    pub api_version: String,
+    pub schema: &'a str,
+}
+
+/// For each path below the store's root, the kind that says how its objects are kept. Kinds that share a path
+/// (events are served in two groups) are kept as the one that has a version without a conversion.
+pub fn stored_kinds(kinds: &[Kind]) -> Vec<(&str, StoredAs<'_>)> {
+    kinds
+        .iter()
+        .filter_map(|kind| {
+            let served = kind.stored()?;
+            let stored = StoredAs {
+                kind,
+                api_version: api_version(&kind.group, &served.version),
+                schema: &served.schema,
+            };
+            Some((kind.storage.as_deref()?, stored))
+        })
+        .collect()
+}
+
+pub fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    }
+}
+
+impl Registry {
+    /// `cache` finds the cache of a path below the store's root.
+    pub fn new(
+        kinds: Vec<Kind>,
+        table: &Table,
+        cache: impl Fn(&StoragePrefix) -> Option<Cache>,
+    ) -> Result<Registry, RegistryError> {
+        let mut registry = Registry::default();
+        let stored = stored_kinds(&kinds);
+        let mut resources = Vec::with_capacity(kinds.len());
+        for kind in &kinds {
+            let fail = |reason: String| RegistryError {
+                kind: kind.name.to_string(),
+                reason,
+            };
+            let type_of = |name: &str| {
+                table
+                    .named(name)
+                    .ok_or_else(|| fail(format!("the schema table has no type {name}")))
+            };
+            let storage = match kind.storage.as_deref() {
+                None => None,
+                Some(path) => {
+                    let (_, stored) = stored
+                        .iter()
+                        .find(|(other, _)| *other == path)
+                        .ok_or_else(|| fail(format!("no version is stored under {path}")))?;
+                    let prefix =
+                        StoragePrefix::new(path).map_err(|error| fail(error.to_string()))?;
+                    Some(Storage {
+                        cache: cache(&prefix)
+                            .ok_or_else(|| fail(format!("nothing caches {path}")))?,
+                        prefix,
+                        schema: type_of(stored.schema)?,
+                        encoder: Encoder::new(&stored.api_version, &stored.kind.name),
+                        api_version: stored.api_version.clone(),
+                    })
+                }
+            };
+            let versions = kind
+                .versions
+                .iter()
+                .map(|served| {
+                    let api_version = api_version(&kind.group, &served.version);
+                    Ok(Version {
+                        served: served.clone(),
+                        schema: type_of(&served.schema)?,
+                        encoder: Encoder::new(&api_version, &kind.name),
+                        api_version,
+                    })
+                })
+                .collect::<Result<Vec<Version>, RegistryError>>()?;
+            resources.push(Resource {
+                group_resource: kind.group_resource(),
+                kind: kind.clone(),
+                versions,
+                storage,
+            });
+        }
+        for resource in resources {
+            registry.add(resource);
+        }
+        Ok(registry)
+    }
+
+    fn add(&mut self, resource: Resource) {
+        let name = (
+            resource.kind.group.to_string(),
+            resource.kind.plural.to_string(),
+        );
+        self.by_name.insert(name, self.resources.len());
+        self.resources.push(Arc::new(resource));
+    }
+
+    pub fn find(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
+        let at = self.by_name.get(&(group.to_owned(), plural.to_owned()))?;
+        self.resources.get(*at)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.resources.iter()
+    }
+
+    /// Whether any resource is served in this group and version.
+    pub fn serves(&self, group: &str, version: &str) -> bool {
+        self.resources
+            .iter()
+            .any(|resource| resource.kind.group == group && resource.version(version).is_some())
+    }
+}

@@ -1,0 +1,190 @@
+//! Objects in the form in which a client wants them.
+
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::{ACCEPT, USER_AGENT};
+use rhumb_api::table::Printer;
+use rhumb_api::{Conversion, Object};
+use rhumb_meta::{Status, Timestamp};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::Call;
+use crate::http::{Body, Reply};
+use crate::request::{Accept, Form, Media};
+
+/// What the rows of a table carry beside their cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RowObject {
+    None,
+    Metadata,
+    Object,
+}
+
+/// The form of an answer: what of an object is sent, and how it is written.
+#[derive(Debug, Clone)]
+pub(super) struct Shape {
+    pub(super) accept: Accept,
+    api_version: String,
+    conversion: Option<Conversion>,
+    printer: Printer,
+    row_object: RowObject,
+    pretty: bool,
+}
+
+pub(super) const ALL_FORMS: &[Form] = &[Form::Object, Form::Table, Form::Metadata];
+
+/// The one part of an object that its metadata-only form needs.
+#[derive(Deserialize)]
+struct OnlyMetadata<'a> {
+    #[serde(borrow)]
+    metadata: &'a RawValue,
+}
+
+const METADATA_KIND: &str = "\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\"";
+
+impl Shape {
+    pub(super) fn of(call: &Call<'_>, forms: &[Form]) -> Result<Shape, Status> {
+        let accept = Accept::negotiate(call.header(ACCEPT), forms)?;
+        let row_object = match call.query.text("includeObject") {
+            "" | "Metadata" => RowObject::Metadata,
+            "None" => RowObject::None,
+            "Object" => RowObject::Object,
+            other => {
+                return Err(Status::bad_request(format!(
+                    "includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', 'None', or empty"
+                )));
+            }
+        };
+        Ok(Shape {
+            accept,
+            api_version: call.version.api_version.clone(),
+            conversion: call.version.served.conversion,
+            printer: call.resource.kind.printer(),
+            row_object,
+            pretty: wants_pretty(call),
+        })
+    }
+
+    /// Whether cached bytes can be sent as they are.
+    pub(super) fn is_plain(&self) -> bool {
+        self.accept.form == Form::Object && self.conversion.is_none()
+    }
+
+    /// A stored object as one JSON value of the wanted form.
+    pub(super) fn object(&self, json: &Bytes, now: Timestamp) -> Result<Bytes, Status> {
+        match self.accept.form {
+            Form::Object if self.is_plain() => Ok(json.clone()),
+            Form::Object => to_bytes(&Value::Object(self.converted(json)?)),
+            Form::Metadata => metadata_only(json),
+            Form::Table => to_bytes(&self.table(json!({}), &[self.row(json, now)?], true)),
+        }
+    }
+
+    /// A stored object in the version of the request.
+    pub(super) fn converted(&self, json: &[u8]) -> Result<Object, Status> {
+        let mut object: Object = serde_json::from_slice(json).map_err(Status::internal_error)?;
+        if let Some(conversion) = &self.conversion {
+            (conversion.from_stored)(&mut object);
+            object.insert("apiVersion".into(), self.api_version.clone().into());
+        }
+        Ok(object)
+    }
+
+    /// A row of a table.
+    pub(super) fn row(&self, json: &Bytes, now: Timestamp) -> Result<Value, Status> {
+        let object: Object = serde_json::from_slice(json).map_err(Status::internal_error)?;
+        let mut row = json!({"cells": self.printer.cells(&object, now)});
+        if let Some(conditions) = self.printer.conditions(&object) {
+            row["conditions"] = conditions;
+        }
+        match self.row_object {
+            RowObject::None => {}
+            RowObject::Metadata => {
+                row["object"] = json!({
+                    "kind": "PartialObjectMetadata",
+                    "apiVersion": "meta.k8s.io/v1",
+                    "metadata": object.get("metadata"),
+                });
+            }
+            RowObject::Object => row["object"] = Value::Object(self.converted(json)?),
+        }
+        Ok(row)
+    }
+
+    pub(super) fn table(&self, metadata: Value, rows: &[Value], with_columns: bool) -> Value {
+        json!({
+            "kind": "Table",
+            "apiVersion": "meta.k8s.io/v1",
+            "metadata": metadata,
+            "columnDefinitions": with_columns.then(|| self.printer.column_definitions()),
+            "rows": rows,
+        })
+    }
+
+    /// The bytes of an answer, written as the client wants.
+    pub(super) fn reply(&self, code: StatusCode, json: Bytes) -> Result<Reply, Status> {
+        written(self.accept.media, self.pretty, code, json)
+    }
+
+    /// Whether bytes can be streamed without being looked at as a whole.
+    pub(super) fn is_streamable(&self) -> bool {
+        self.accept.media == Media::Json && !self.pretty
+    }
+}
+
+/// The answer to a write: an object in stored form.
+pub(super) fn object(call: &Call<'_>, code: StatusCode, object: Object) -> Result<Reply, Status> {
+    let shape = Shape::of(call, ALL_FORMS)?;
+    let json = to_bytes(&Value::Object(object))?;
+    shape.reply(code, shape.object(&json, call.now)?)
+}
+
+/// An object that has only one form: a review, a scale, a token.
+pub(super) fn value(call: &Call<'_>, code: StatusCode, value: &Value) -> Result<Reply, Status> {
+    let accept = Accept::negotiate(call.header(ACCEPT), &[Form::Object])?;
+    written(accept.media, wants_pretty(call), code, to_bytes(value)?)
+}
+
+fn written(media: Media, pretty: bool, code: StatusCode, json: Bytes) -> Result<Reply, Status> {
+    let body = match media {
+        Media::Json if !pretty => json,
+        Media::Json => {
+            let value: Value = serde_json::from_slice(&json).map_err(Status::internal_error)?;
+            let mut text = serde_json::to_vec_pretty(&value).map_err(Status::internal_error)?;
+            text.push(b'\n');
+            text.into()
+        }
+        Media::Yaml => {
+            let value: Value = serde_json::from_slice(&json).map_err(Status::internal_error)?;
+            rhumb_schema::write_yaml(&value)
+                .map_err(Status::internal_error)?
+                .into()
+        }
+    };
+    Ok(Reply::new(code, media.name(), Body::full(body)))
+}
+
+fn to_bytes(value: &Value) -> Result<Bytes, Status> {
+    serde_json::to_vec(value)
+        .map(Bytes::from)
+        .map_err(Status::internal_error)
+}
+
+fn metadata_only(json: &[u8]) -> Result<Bytes, Status> {
+    let object: OnlyMetadata<'_> = serde_json::from_slice(json).map_err(Status::internal_error)?;
+    Ok(format!("{{{METADATA_KIND},\"metadata\":{}}}", object.metadata.get()).into())
+}
+
+/// People with a browser or curl get line breaks; programs do not.
+fn wants_pretty(call: &Call<'_>) -> bool {
+    match call.query.get("pretty") {
+        Some("") | None => call.header(USER_AGENT).is_some_and(|agent| {
+            ["curl", "Wget", "Mozilla/5.0"]
+                .iter()
+                .any(|name| agent.starts_with(name))
+        }),
+        Some(_) => call.query.flag("pretty"),
+    }
+}

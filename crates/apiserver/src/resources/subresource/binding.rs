@@ -1,0 +1,223 @@
+//! A pod gets its node.
+
+use async_trait::async_trait;
+use http::StatusCode;
+use rhumb_api::Object;
+use rhumb_meta::field::{Error, ErrorList, Path};
+use rhumb_meta::{GroupKind, ObjectKey, Status};
+use serde_json::{Value, json};
+
+use crate::http::Reply;
+use crate::objects::{Metadata, MetadataMut};
+use crate::request::WriteOptions;
+use crate::resources::codec::Expected;
+use crate::resources::write::{Change, Current, Edit};
+use crate::resources::{Call, render};
+
+const KIND: &str = "Binding";
+
+/// POST to `pods/<name>/binding`.
+pub(super) async fn bind(call: &Call<'_>) -> Result<Reply, Status> {
+    bind_pod(call, call.name()).await
+}
+
+/// POST to `bindings`: the pod is the one that the binding is named after.
+pub(crate) async fn bind_collection(call: &Call<'_>) -> Result<Reply, Status> {
+    let options = WriteOptions::parse(call.query, "CreateOptions")?;
+    let binding = call.decode(call.expected(), options.field_validation)?;
+    let pods = call
+        .api
+        .registry
+        .find("", "pods")
+        .ok_or_else(|| call.not_found())?;
+    let version = pods.versions.first().ok_or_else(|| call.not_found())?;
+    let on_pods = Call {
+        api: call.api,
+        resource: pods,
+        version,
+        subresource: None,
+        target: call.target,
+        verb: call.verb,
+        query: call.query,
+        headers: call.headers,
+        body: call.body.clone(),
+        user: call.user,
+        now: call.now,
+        warnings: std::sync::Mutex::default(),
+    };
+    bind_pod(&on_pods, binding.name()).await
+}
+
+async fn bind_pod(call: &Call<'_>, name: &str) -> Result<Reply, Status> {
+    let options = WriteOptions::parse(call.query, "CreateOptions")?;
+    let expected = Expected {
+        api_version: "v1",
+        kind: KIND,
+        schema: call.api.type_named("io.k8s.api.core.v1.Binding")?,
+    };
+    let binding = call.decode(expected, options.field_validation)?;
+    if !binding.name().is_empty() && binding.name() != name {
+        return Err(Status::bad_request(
+            "name in URL does not match name in Binding object",
+        ));
+    }
+    check(&binding, name)?;
+    let key = ObjectKey::new(call.namespace(), name).map_err(|_| call.not_found())?;
+    call.change(
+        &key,
+        options.dry_run,
+        &Bind {
+            call,
+            binding: &binding,
+        },
+    )
+    .await?;
+    let status = serde_json::to_value(Status::success(None)).map_err(Status::internal_error)?;
+    render::value(call, StatusCode::CREATED, &status)
+}
+
+fn node_of(binding: &Object) -> &str {
+    binding
+        .get("target")
+        .and_then(|target| target.get("name"))
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+fn check(binding: &Object, name: &str) -> Result<(), Status> {
+    let mut errors = ErrorList::new();
+    let kind = binding
+        .get("target")
+        .and_then(|target| target.get("kind"))
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    if !matches!(kind, "" | "Node") {
+        errors.push(Error::not_supported(
+            &Path::new("target.kind"),
+            kind,
+            &["Node", "<empty>"],
+        ));
+    }
+    if node_of(binding).is_empty() {
+        errors.push(Error::required(&Path::new("target.name"), ""));
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(&GroupKind::new("", KIND), name, &errors))
+}
+
+struct Bind<'a> {
+    call: &'a Call<'a>,
+    binding: &'a Object,
+}
+
+#[async_trait]
+impl Edit for Bind<'_> {
+    async fn edit(&self, current: &Current) -> Result<Change, Status> {
+        let mut pod = current.object.clone();
+        let conflict = |message: String| {
+            Status::conflict(
+                &rhumb_meta::GroupResource::new("", "pods/binding"),
+                pod.name(),
+                message,
+            )
+        };
+        let uid = self.binding.uid();
+        if !uid.is_empty() && uid != pod.uid() {
+            return Err(conflict(format!(
+                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                pod.uid()
+            )));
+        }
+        let version = self.binding.resource_version();
+        if !version.is_empty() && version != current.revision.to_string() {
+            return Err(conflict(format!(
+                "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
+                current.revision
+            )));
+        }
+        if pod.is_deleting() {
+            return Err(conflict(format!(
+                "pod {} is being deleted, cannot be assigned to a host",
+                pod.name()
+            )));
+        }
+        let spec = pod
+            .get("spec")
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default();
+        let assigned = spec
+            .get("nodeName")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        if !assigned.is_empty() {
+            return Err(conflict(format!(
+                "pod {} is already assigned to node {assigned:?}",
+                pod.name()
+            )));
+        }
+        let gated = spec
+            .get("schedulingGates")
+            .and_then(Value::as_array)
+            .is_some_and(|gates| !gates.is_empty());
+        if gated {
+            return Err(conflict(format!(
+                "pod {} has non-empty .spec.schedulingGates",
+                pod.name()
+            )));
+        }
+        self.assign(&mut pod, spec);
+        Ok(Change::Put(pod))
+    }
+
+    fn is_conditional(&self) -> bool {
+        false
+    }
+}
+
+impl Bind<'_> {
+    fn assign(&self, pod: &mut Object, mut spec: Object) {
+        spec.insert("nodeName".into(), node_of(self.binding).into());
+        pod.insert("spec".into(), Value::Object(spec));
+        // What the scheduler notes on a binding goes to the pod.
+        for map in ["annotations", "labels"] {
+            let notes = self
+                .binding
+                .metadata()
+                .and_then(|metadata| metadata.get(map))
+                .and_then(Value::as_object);
+            for (key, value) in notes.into_iter().flatten() {
+                pod.edit_metadata(|metadata| {
+                    let entry = metadata
+                        .entry(map)
+                        .or_insert_with(|| Value::Object(Object::new()));
+                    if let Value::Object(entries) = entry {
+                        entries.insert(key.clone(), value.clone());
+                    }
+                });
+            }
+        }
+        self.mark_scheduled(pod);
+    }
+
+    fn mark_scheduled(&self, pod: &mut Object) {
+        let status = pod
+            .entry("status")
+            .or_insert_with(|| Value::Object(Object::new()));
+        let conditions = status["conditions"].take();
+        let mut conditions = match conditions {
+            Value::Array(conditions) => conditions,
+            _ => Vec::new(),
+        };
+        conditions.retain(|condition| condition["type"] != "PodScheduled");
+        conditions.push(json!({
+            "type": "PodScheduled",
+            "status": "True",
+            "lastProbeTime": null,
+            "lastTransitionTime": self.call.now.rfc3339().to_string(),
+        }));
+        status["conditions"] = Value::Array(conditions);
+    }
+}

@@ -1,0 +1,51 @@
+//! What is asked of a part of an object, or of something beside it. One file for each that is more than a part.
+
+mod binding;
+mod eviction;
+mod node;
+mod scale;
+mod token;
+
+use rhumb_api::SubresourceKind;
+use rhumb_meta::Status;
+
+use super::write::Part;
+use super::{Call, get, patch, update};
+use crate::http::Reply;
+
+pub(super) use binding::bind_collection;
+
+/// The answer of a subresource.
+pub(super) async fn answer(call: &Call<'_>, kind: SubresourceKind) -> Result<Reply, Status> {
+    match kind {
+        SubresourceKind::Status => part(call, Part::Status).await,
+        SubresourceKind::Approval => part(call, Part::Own("approval")).await,
+        SubresourceKind::EphemeralContainers => part(call, Part::Own("ephemeralcontainers")).await,
+        SubresourceKind::Resize => part(call, Part::Own("resize")).await,
+        SubresourceKind::Finalize => part(call, Part::Own("finalize")).await,
+        SubresourceKind::Scale {
+            replicas,
+            status_replicas,
+            selector,
+        } => {
+            let paths = scale::Paths {
+                replicas,
+                status_replicas,
+                selector,
+            };
+            scale::answer(call, paths).await
+        }
+        SubresourceKind::Binding => binding::bind(call).await,
+        SubresourceKind::Eviction => eviction::evict(call).await,
+        SubresourceKind::Token => token::create(call).await,
+        SubresourceKind::Node => node::answer(call).await,
+    }
+}
+
+async fn part(call: &Call<'_>, part: Part) -> Result<Reply, Status> {
+    match call.verb {
+        "update" => update::update(call, part).await,
+        "patch" => patch::patch_object(call, part).await,
+        _ => get::get(call).await,
+    }
+}

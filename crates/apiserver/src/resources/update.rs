@@ -1,0 +1,148 @@
+//! PUT of an object, and of the parts of it that are subresources.
+
+use async_trait::async_trait;
+use http::StatusCode;
+use rhumb_api::Object;
+use rhumb_meta::Status;
+
+use super::create::{create_object, place_in_namespace};
+use super::write::{Change, Current, Edit, Part};
+use super::{Call, render};
+use crate::http::Reply;
+use crate::objects::{Metadata, MetadataMut};
+use crate::request::WriteOptions;
+
+pub(super) async fn update(call: &Call<'_>, part: Part) -> Result<Reply, Status> {
+    let options = WriteOptions::parse(call.query, "UpdateOptions")?;
+    let mut object = call.decode(call.expected(), options.field_validation)?;
+    check_name(call, &mut object)?;
+    place_in_namespace(call, &mut object)?;
+    call.to_stored(&mut object)?;
+    let key = call.key()?;
+    let replace = Replace {
+        call,
+        object,
+        part,
+        dry_run: options.dry_run,
+    };
+    match call.change(&key, options.dry_run, &replace).await {
+        Ok(written) => render::object(call, StatusCode::OK, written.object),
+        Err(status)
+            if status.is_not_found()
+                && part == Part::Main
+                && call.resource.kind.writes.create_on_update =>
+        {
+            create_instead(call, replace.object, options.dry_run).await
+        }
+        Err(status) => Err(status),
+    }
+}
+
+async fn create_instead(
+    call: &Call<'_>,
+    mut object: Object,
+    dry_run: bool,
+) -> Result<Reply, Status> {
+    call.api.authorize_create(call)?;
+    object.clear_meta("resourceVersion");
+    let object = create_object(call, object, dry_run).await?;
+    render::object(call, StatusCode::CREATED, object)
+}
+
+/// The name in the object must be the one in the path.
+fn check_name(call: &Call<'_>, object: &mut Object) -> Result<(), Status> {
+    let name = object.name();
+    if name.is_empty() {
+        return Err(Status::bad_request(format!("name is required")));
+    }
+    if name != call.name() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            call.name()
+        )));
+    }
+    let namespace = object.namespace();
+    let wanted = call.namespace().unwrap_or_default();
+    if !wanted.is_empty() && !namespace.is_empty() && namespace != wanted {
+        return Err(Status::bad_request(format!(
+            "the namespace of the object ({namespace}) does not match the namespace on the request ({wanted})"
+        )));
+    }
+    Ok(())
+}
+
+struct Replace<'a> {
+    call: &'a Call<'a>,
+    object: Object,
+    part: Part,
+    dry_run: bool,
+}
+
+#[async_trait]
+impl Edit for Replace<'_> {
+    async fn edit(&self, current: &Current) -> Result<Change, Status> {
+        update_to(
+            self.call,
+            current,
+            self.object.clone(),
+            self.part,
+            self.dry_run,
+        )
+        .await
+    }
+
+    fn is_conditional(&self) -> bool {
+        !self.object.resource_version().is_empty()
+    }
+}
+
+/// The change from the current object to a new state that a client gave, in stored form.
+pub(super) async fn update_to(
+    call: &Call<'_>,
+    current: &Current,
+    new: Object,
+    part: Part,
+    dry_run: bool,
+) -> Result<Change, Status> {
+    let old = &current.object;
+    check_preconditions(call, current, &new)?;
+    let mut new = new;
+    if new.resource_version().is_empty() && call.resource.kind.writes.unconditional_update {
+        new.carry_meta(old, "resourceVersion");
+    }
+    let new = call.prepare_update(old, new, part, dry_run).await?;
+    if is_finished(call, &new) {
+        return Ok(Change::Delete(new));
+    }
+    Ok(Change::Put(new))
+}
+
+/// A deleted object that nothing holds any more.
+pub(super) fn is_finished(call: &Call<'_>, object: &Object) -> bool {
+    object.is_deleting()
+        && object.finalizers().is_empty()
+        && object.meta_int("deletionGracePeriodSeconds").unwrap_or(0) == 0
+        && !call.resource.kind.rules.hold_deletion(&mut object.clone())
+}
+
+pub(super) fn check_preconditions(
+    call: &Call<'_>,
+    current: &Current,
+    new: &Object,
+) -> Result<(), Status> {
+    let conflict =
+        |message: String| Status::conflict(&call.resource.group_resource, call.name(), message);
+    let (uid, old_uid) = (new.uid(), current.object.uid());
+    if !uid.is_empty() && uid != old_uid {
+        return Err(conflict(format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}"
+        )));
+    }
+    let version = new.resource_version();
+    if !version.is_empty() && version != "0" && version != current.revision.to_string() {
+        return Err(conflict(
+            "the object has been modified; please apply your changes to the latest version and try again".into(),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,283 @@
+//! The stream of changes of a collection.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::StatusCode;
+use rhumb_cache::{Event, HistoryError, Message, Scope, Start, WatchEnd, WatchRequest, Watcher};
+use rhumb_meta::{Clock, Revision, Status};
+use serde_json::{Value, json};
+use tokio::time::{Instant, Interval, MissedTickBehavior};
+
+use super::Call;
+use super::get::parse_version;
+use super::list::field_selector;
+use super::render::{ALL_FORMS, Shape};
+use crate::http::{Body, Reply};
+use crate::request::{Form, ListOptions};
+
+/// How often a watcher that asked for bookmarks gets one.
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+
+/// How long a watch lasts that names no limit: between this and twice this, so that not all end at once.
+const TIMEOUT_SECONDS_MIN: u64 = 1800;
+
+/// Events that are already there are sent together, up to about this much.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+pub(super) async fn watch(call: &Call<'_>) -> Result<Reply, Status> {
+    let frames = frames(call).await?;
+    let stream = futures_util::stream::unfold(frames, |mut frames| async {
+        let chunk = frames.next_chunk().await?;
+        Some((chunk, frames))
+    });
+    Ok(Reply::new(
+        StatusCode::OK,
+        "application/json",
+        Body::stream(stream),
+    ))
+}
+
+/// The watch that a request asks for, as frames.
+pub(super) async fn frames(call: &Call<'_>) -> Result<Frames, Status> {
+    let storage = call.storage()?;
+    let shape = Shape::of(call, ALL_FORMS)?;
+    let options = ListOptions::parse(call.query, true)?;
+    let fields = field_selector(call, &options.field_selector)?;
+    let start = start(call, &options).await?;
+    let scope = match (call.namespace(), call.target.name.as_deref()) {
+        (namespace, Some(name)) => Scope::Object {
+            namespace: namespace.map(Into::into),
+            name: name.into(),
+        },
+        (Some(namespace), None) => Scope::Namespace(namespace.into()),
+        (None, None) => Scope::All,
+    };
+    let request = WatchRequest {
+        start,
+        scope,
+        labels: options.label_selector.clone(),
+        fields,
+    };
+    let watcher = match storage.cache.watch(request) {
+        Ok(watcher) => Source::Watcher(watcher),
+        Err(HistoryError::Expired { oldest, .. }) => {
+            Source::Failed(expired(&options.resource_version, oldest))
+        }
+        Err(other) => return Err(Status::internal_error(other)),
+    };
+    let mut bookmarks =
+        tokio::time::interval_at(Instant::now() + BOOKMARK_INTERVAL, BOOKMARK_INTERVAL);
+    bookmarks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    Ok(Frames {
+        source: watcher,
+        shape,
+        kind: call.resource.kind.name.to_string(),
+        api_version: call.version.api_version.clone(),
+        clock: call.api.clock.clone(),
+        bookmarks: options.allow_bookmarks.then_some(bookmarks),
+        announces_initial_end: options.send_initial_events == Some(true) && options.allow_bookmarks,
+        columns_sent: false,
+        deadline: Instant::now() + timeout(options.timeout_seconds),
+    })
+}
+
+fn timeout(seconds: Option<u64>) -> Duration {
+    let seconds = seconds.unwrap_or_else(|| {
+        let jitter = u64::from(uuid::Uuid::new_v4().as_bytes()[0]);
+        TIMEOUT_SECONDS_MIN + TIMEOUT_SECONDS_MIN * jitter / 256
+    });
+    // Far enough away to be never, near enough to be a time.
+    Duration::from_secs(seconds.min(u64::from(u32::MAX)))
+}
+
+async fn start(call: &Call<'_>, options: &ListOptions) -> Result<Start, Status> {
+    let version = options.resource_version.as_str();
+    match (options.send_initial_events, version) {
+        (Some(true), "") => {
+            call.api.fresh(call).await?;
+            Ok(Start::List)
+        }
+        (Some(true), "0") | (None, "0") => Ok(Start::List),
+        (Some(true), version) => {
+            call.api.not_older_than(parse_version(version)?).await?;
+            Ok(Start::List)
+        }
+        (Some(false), "" | "0") => Ok(Start::Latest),
+        (None, "") => {
+            call.api.fresh(call).await?;
+            Ok(Start::List)
+        }
+        (_, version) => Ok(Start::After(parse_version(version)?)),
+    }
+}
+
+fn expired(version: &str, oldest: Revision) -> Status {
+    Status::expired(format!("too old resource version: {version} ({oldest})"))
+}
+
+#[derive(Debug)]
+enum Source {
+    Watcher(Watcher),
+    /// The watch could not begin; a stream says so with an event.
+    Failed(Status),
+    Ended,
+}
+
+/// The frames of one watch, each a line of JSON.
+#[derive(Debug)]
+pub(super) struct Frames {
+    source: Source,
+    shape: Shape,
+    kind: String,
+    api_version: String,
+    clock: Arc<dyn Clock>,
+    bookmarks: Option<Interval>,
+    announces_initial_end: bool,
+    columns_sent: bool,
+    deadline: Instant,
+}
+
+impl Frames {
+    /// The next frame; `None` when the watch is over.
+    pub(super) async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            let watcher = match &mut self.source {
+                Source::Ended => return None,
+                Source::Failed(status) => {
+                    let frame = error_frame(status);
+                    self.source = Source::Ended;
+                    return Some(frame);
+                }
+                Source::Watcher(watcher) => watcher,
+            };
+            let bookmark = async {
+                match &mut self.bookmarks {
+                    Some(interval) => interval.tick().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let message = tokio::select! {
+                biased;
+                message = watcher.next() => message,
+                _ = bookmark => {
+                    // Before all initial objects are told, no revision is complete.
+                    let Some(revision) = watcher.progress() else { continue };
+                    return Some(self.bookmark(revision, false));
+                }
+                () = tokio::time::sleep_until(self.deadline) => {
+                    self.source = Source::Ended;
+                    return None;
+                }
+            };
+            if let Some(frame) = self.frame(message) {
+                return Some(frame);
+            }
+        }
+    }
+
+    /// The next frames, those that are already there together.
+    pub(super) async fn next_chunk(&mut self) -> Option<Bytes> {
+        let first = self.next().await?;
+        let mut chunk = BytesMut::new();
+        while chunk.len() + first.len() < CHUNK_BYTES {
+            let Source::Watcher(watcher) = &mut self.source else {
+                break;
+            };
+            let message = match watcher.try_next() {
+                Ok(None) => break,
+                Ok(Some(message)) => Ok(message),
+                Err(end) => Err(end),
+            };
+            if chunk.is_empty() {
+                chunk.extend_from_slice(&first);
+            }
+            if let Some(frame) = self.frame(message) {
+                chunk.extend_from_slice(&frame);
+            }
+        }
+        Some(if chunk.is_empty() {
+            first
+        } else {
+            chunk.freeze()
+        })
+    }
+
+    fn frame(&mut self, message: Result<Message, WatchEnd>) -> Option<Bytes> {
+        match message {
+            Ok(Message::Event(event)) => Some(self.event(&event)),
+            Ok(Message::InitialEnd(revision)) => self
+                .announces_initial_end
+                .then(|| self.bookmark(revision, true)),
+            Err(WatchEnd::Expired) => {
+                self.source = Source::Ended;
+                Some(error_frame(&Status::expired(
+                    "the watch fell too far behind; list again",
+                )))
+            }
+            Err(WatchEnd::Closing | WatchEnd::Removed) => {
+                self.source = Source::Ended;
+                None
+            }
+        }
+    }
+
+    fn event(&mut self, event: &Event) -> Bytes {
+        if self.shape.is_plain() {
+            return event.frame();
+        }
+        let json = event.entry().json();
+        let object = match self.shape.accept.form {
+            Form::Table => self.table(&json),
+            _ => self.shape.object(&json, self.clock.wall()),
+        };
+        match object {
+            Ok(object) => {
+                let mut frame = BytesMut::with_capacity(object.len() + 40);
+                frame.extend_from_slice(b"{\"type\":\"");
+                frame.extend_from_slice(event.kind().as_str().as_bytes());
+                frame.extend_from_slice(b"\",\"object\":");
+                frame.extend_from_slice(&object);
+                frame.extend_from_slice(b"}\n");
+                frame.freeze()
+            }
+            Err(status) => error_frame(&status),
+        }
+    }
+
+    /// A table of one row. Only the first has the columns.
+    fn table(&mut self, json: &Bytes) -> Result<Bytes, Status> {
+        let row = self.shape.row(json, self.clock.wall())?;
+        let metadata = json!({"resourceVersion": row["object"]["metadata"]["resourceVersion"]});
+        let table = self.shape.table(metadata, &[row], !self.columns_sent);
+        self.columns_sent = true;
+        serde_json::to_vec(&table)
+            .map(Bytes::from)
+            .map_err(Status::internal_error)
+    }
+
+    fn bookmark(&self, revision: Revision, initial_end: bool) -> Bytes {
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if initial_end {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let (kind, api_version) = match self.shape.accept.form {
+            Form::Object => (self.kind.as_str(), self.api_version.as_str()),
+            Form::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1"),
+            Form::Table => ("Table", "meta.k8s.io/v1"),
+        };
+        line(&json!({
+            "type": "BOOKMARK",
+            "object": {"kind": kind, "apiVersion": api_version, "metadata": metadata},
+        }))
+    }
+}
+
+fn error_frame(status: &Status) -> Bytes {
+    line(&json!({"type": "ERROR", "object": status}))
+}
+
+fn line(value: &Value) -> Bytes {
+    format!("{value}\n").into()
+}

@@ -1,0 +1,166 @@
+//! Connections: accepted, wrapped in TLS, and bounded in number, time and size.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use super::{Peer, Service};
+
+/// What one client can take of the server.
+#[derive(Debug, Clone)]
+pub struct ConnectionLimits {
+    pub connections_max: usize,
+    pub streams_per_connection_max: u32,
+    pub header_bytes_max: u32,
+    pub handshake_timeout: Duration,
+    pub header_timeout: Duration,
+}
+
+impl Default for ConnectionLimits {
+    fn default() -> Self {
+        ConnectionLimits {
+            connections_max: 20_000,
+            streams_per_connection_max: 100,
+            header_bytes_max: 1024 * 1024,
+            handshake_timeout: Duration::from_secs(10),
+            header_timeout: Duration::from_secs(32),
+        }
+    }
+}
+
+/// Serves requests until it is told to stop.
+#[derive(Debug)]
+pub struct Server {
+    pub listener: TcpListener,
+    pub tls: Arc<rustls::ServerConfig>,
+    pub service: Arc<Service>,
+    pub limits: ConnectionLimits,
+}
+
+impl Server {
+    /// Serves until `stop`, then lets what is running finish, for at most `drain`.
+    pub async fn run(self, stop: CancellationToken, drain: Duration) {
+        let acceptor = TlsAcceptor::from(self.tls.clone());
+        let builder = Arc::new(self.builder());
+        let room = Arc::new(Semaphore::new(self.limits.connections_max));
+        let graceful = Arc::new(GracefulShutdown::new());
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                () = stop.cancelled() => break,
+            };
+            let (stream, address) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Too many open files, mostly: it passes.
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            };
+            let Ok(permit) = room.clone().try_acquire_owned() else {
+                tracing::warn!(%address, "a connection was refused: there are too many");
+                continue;
+            };
+            let connection = Connection {
+                acceptor: acceptor.clone(),
+                builder: builder.clone(),
+                service: self.service.clone(),
+                handshake_timeout: self.limits.handshake_timeout,
+                watcher: graceful.watcher(),
+            };
+            tokio::spawn(async move {
+                connection.serve(stream, address).await;
+                drop(permit);
+            });
+        }
+        drop(self.listener);
+        if let Ok(graceful) = Arc::try_unwrap(graceful)
+            && tokio::time::timeout(drain, graceful.shutdown())
+                .await
+                .is_err()
+        {
+            tracing::warn!("some requests did not end in time");
+        }
+    }
+
+    fn builder(&self) -> Builder<TokioExecutor> {
+        let mut builder = Builder::new(TokioExecutor::new());
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.limits.header_timeout)
+            .max_buf_size(self.limits.header_bytes_max as usize)
+            .half_close(false);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(self.limits.streams_per_connection_max)
+            .max_header_list_size(self.limits.header_bytes_max)
+            .max_pending_accept_reset_streams(Some(20))
+            .max_local_error_reset_streams(Some(100))
+            .keep_alive_interval(Duration::from_secs(30))
+            .keep_alive_timeout(Duration::from_secs(15));
+        builder
+    }
+}
+
+struct Connection {
+    acceptor: TlsAcceptor,
+    builder: Arc<Builder<TokioExecutor>>,
+    service: Arc<Service>,
+    handshake_timeout: Duration,
+    watcher: hyper_util::server::graceful::Watcher,
+}
+
+impl Connection {
+    async fn serve(self, stream: TcpStream, address: SocketAddr) {
+        let _ = stream.set_nodelay(true);
+        let handshake =
+            tokio::time::timeout(self.handshake_timeout, self.acceptor.accept(stream)).await;
+        let stream = match handshake {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => {
+                tracing::debug!(%address, %error, "a TLS handshake failed");
+                return;
+            }
+            Err(_) => return,
+        };
+        let certificates = stream
+            .get_ref()
+            .1
+            .peer_certificates()
+            .map(|chain| {
+                chain
+                    .iter()
+                    .map(|certificate| certificate.clone().into_owned())
+                    .collect()
+            })
+            .unwrap_or_default();
+        let peer = Arc::new(Peer {
+            address: address.ip().to_string(),
+            certificates,
+        });
+        let service = self.service;
+        let handler = service_fn(move |request| {
+            let (service, peer) = (service.clone(), peer.clone());
+            async move { Ok::<_, std::convert::Infallible>(service.answer(request, &peer).await) }
+        });
+        let connection = self
+            .builder
+            .serve_connection_with_upgrades(TokioIo::new(stream), handler)
+            .into_owned();
+        if let Err(error) = self.watcher.watch(connection).await {
+            tracing::debug!(%address, %error, "a connection broke");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! How a server comes to be: caches filled, policy known, the first objects there.
+
+mod accounts;
+mod bootstrap;
+mod policy;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use rhumb_api::{Gates, Kind};
+use rhumb_auth::Authenticator;
+use rhumb_auth::authn::TokenFile;
+use rhumb_auth::token::{Issuer, SigningKey, Verifier};
+use rhumb_cache::Hub;
+use rhumb_meta::{Clock, StoragePrefix};
+use rhumb_schema::{Defaults, Table, TableError};
+use rhumb_store::Store;
+
+use crate::objects::Projection;
+use crate::openapi::Documents;
+use crate::resources::{Registry, RegistryError, stored_kinds};
+use crate::{Api, admission};
+
+/// What a server is made of.
+#[derive(Debug)]
+pub struct Options {
+    pub store: Arc<dyn Store>,
+    pub clock: Arc<dyn Clock>,
+    pub gates: Gates,
+    pub tokens: Option<TokenFile>,
+    pub service_account_key: SigningKey,
+    /// What tokens name as their issuer.
+    pub issuer: String,
+    /// Where clients find the server: `127.0.0.1:6443`.
+    pub public_address: String,
+}
+
+/// Why a server cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("the store cannot be read: {0}")]
+    Cache(#[from] rhumb_cache::Error),
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    #[error("the schema table is broken: {0}")]
+    Table(#[from] TableError),
+    #[error("a kind has a storage path that cannot be: {0}")]
+    Path(#[from] rhumb_meta::key::Error),
+    #[error("the first objects cannot be stored: {0}")]
+    Bootstrap(String),
+}
+
+impl Api {
+    /// A server that is ready to answer.
+    pub async fn start(options: Options) -> Result<Arc<Api>, StartError> {
+        let table = Table::builtin();
+        let kinds = rhumb_api::kinds::all();
+        let hub = start_hub(&options, &kinds).await?;
+        let registry = Registry::new(kinds, table, |prefix| hub.cache(prefix))?;
+        let policy = policy::follow(&registry);
+        let (authenticator, issuer) =
+            service_accounts(options.issuer, options.service_account_key, &registry);
+        let api = Arc::new(Api {
+            store: options.store,
+            hub,
+            table,
+            defaults: Defaults::new(table, rhumb_api::defaults::by_type())?,
+            gates: options.gates,
+            clock: options.clock,
+            admission: admission::Chain::default(),
+            authenticator: match options.tokens {
+                Some(tokens) => authenticator.with_token_file(tokens),
+                None => authenticator,
+            },
+            issuer,
+            policy,
+            registry,
+            public_address: options.public_address,
+            documents: Documents::default(),
+            closing: AtomicBool::new(false),
+        });
+        bootstrap::run(&api).await.map_err(StartError::Bootstrap)?;
+        Ok(api)
+    }
+}
+
+async fn start_hub(options: &Options, kinds: &[Kind]) -> Result<Hub, StartError> {
+    let mut resources = Vec::new();
+    for (path, stored) in stored_kinds(kinds) {
+        resources.push(rhumb_cache::Resource {
+            prefix: StoragePrefix::new(path)?,
+            projector: Arc::new(Projection::new(stored.kind, &stored.api_version)),
+        });
+    }
+    let cache_options = rhumb_cache::Options {
+        clock: options.clock.clone(),
+        ..rhumb_cache::Options::default()
+    };
+    let root = format!("{}/", rhumb_meta::key::DEFAULT_ROOT);
+    Ok(Hub::start(options.store.clone(), &root, resources, cache_options).await?)
+}
+
+/// Who checks tokens of service accounts, and who makes them.
+fn service_accounts(
+    issuer: String,
+    key: SigningKey,
+    registry: &Registry,
+) -> (Authenticator, Issuer) {
+    let audiences = vec![issuer.clone()];
+    let verifier = Verifier::new(
+        issuer.clone(),
+        audiences.clone(),
+        vec![key.public().clone()],
+        Arc::new(accounts::Accounts::new(registry)),
+    );
+    let authenticator = Authenticator::new().with_service_accounts(Arc::new(verifier));
+    (authenticator, Issuer::new(issuer, audiences, key))
+}

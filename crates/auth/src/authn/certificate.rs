@@ -1,0 +1,82 @@
+//! Users of client certificates: the common name is the user, the organizations are the groups.
+
+use rhumb_meta::Timestamp;
+use ring::digest::{SHA256, digest};
+use x509_parser::prelude::{FromDer as _, X509Certificate, X509Name};
+
+use crate::user::{User, extra_key};
+
+/// Where a subject may hold the uid of its user, in Kubernetes' own number space.
+const UID_OID: &str = "1.3.6.1.4.1.57683.2";
+
+/// Why a certificate gives no user.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CertificateError {
+    #[error("the client certificate cannot be read")]
+    Malformed,
+    #[error("the client certificate has expired or is not valid yet")]
+    OutOfTime,
+    #[error("expected 1 UID, but found multiple: [{}]", .0.join(" "))]
+    ManyUids(Vec<String>),
+    #[error("UID cannot be an empty string")]
+    EmptyUid,
+    #[error("unable to parse UID into a string")]
+    UidNoString,
+}
+
+/// The user of a certificate whose chain TLS has checked; none if it has no common name.
+///
+/// The time is checked again: a connection can outlive its certificate.
+pub fn user_of_certificate(der: &[u8], now: Timestamp) -> Result<Option<User>, CertificateError> {
+    let (_, certificate) =
+        X509Certificate::from_der(der).map_err(|_| CertificateError::Malformed)?;
+    let validity = certificate.validity();
+    let seconds = now.unix_seconds();
+    if seconds < validity.not_before.timestamp() || seconds > validity.not_after.timestamp() {
+        return Err(CertificateError::OutOfTime);
+    }
+    let subject = certificate.subject();
+    // Of several common names Go keeps the last.
+    let Some(name) = subject.iter_common_name().filter_map(text).last() else {
+        return Ok(None);
+    };
+    if name.is_empty() {
+        return Ok(None);
+    }
+    let mut user = User {
+        name,
+        uid: uid_of(subject)?,
+        groups: subject.iter_organization().filter_map(text).collect(),
+        ..User::default()
+    };
+    let id = format!("X509SHA256={}", hex(digest(&SHA256, der).as_ref()));
+    user.extra
+        .insert(extra_key::CREDENTIAL_ID.to_owned(), vec![id]);
+    Ok(Some(user))
+}
+
+fn text(attribute: &x509_parser::x509::AttributeTypeAndValue<'_>) -> Option<String> {
+    attribute.as_str().ok().map(str::to_owned)
+}
+
+fn uid_of(subject: &X509Name<'_>) -> Result<String, CertificateError> {
+    let mut uids = Vec::new();
+    for attribute in subject.iter_attributes() {
+        if attribute.attr_type().to_id_string() == UID_OID {
+            uids.push(text(attribute).ok_or(CertificateError::UidNoString)?);
+        }
+    }
+    match (uids.len(), uids.pop()) {
+        (1, Some(uid)) if uid.is_empty() => Err(CertificateError::EmptyUid),
+        (1, Some(uid)) => Ok(uid),
+        (_, None) => Ok(String::new()),
+        (_, Some(last)) => {
+            uids.push(last);
+            Err(CertificateError::ManyUids(uids))
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

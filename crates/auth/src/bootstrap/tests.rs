@@ -1,0 +1,143 @@
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::authz::{Attributes, Authorizer as _};
+use crate::rbac::PolicyIndex;
+use crate::user::{ServiceAccountName, User};
+
+/// A cluster's policy once its aggregated roles are written back.
+fn policy() -> PolicyIndex {
+    let index = PolicyIndex::new();
+    let objects = objects();
+    let changes = objects
+        .iter()
+        .map(|it| (it.kind, it.namespace, it.name.as_str(), Some(&it.object)));
+    index.apply_all(changes).expect("all can be read");
+    for _ in 0..3 {
+        for (name, rules) in index.policy().stale_aggregates() {
+            let stored = objects
+                .iter()
+                .find(|it| it.name == name && it.kind == Kind::ClusterRole);
+            let mut object = stored.expect("declared").object.clone();
+            object.insert("rules".to_owned(), json!(rules));
+            index
+                .apply(Kind::ClusterRole, "", &name, Some(&object))
+                .expect("applies");
+        }
+    }
+    assert_eq!(index.policy().stale_aggregates(), vec![]);
+    index
+}
+
+#[test]
+fn the_first_policy_is_complete() {
+    let objects = objects();
+    let count = |kind| objects.iter().filter(|it| it.kind == kind).count();
+    let counts = Kind::ALL.map(count);
+    assert_eq!(counts, [31 + 38, 12 + 38, 7, 7]);
+    let names: BTreeSet<_> = objects
+        .iter()
+        .map(|it| (it.kind, it.namespace, &it.name))
+        .collect();
+    assert_eq!(names.len(), objects.len(), "no object is declared twice");
+    for object in &objects {
+        if let Some(role) = object.object.get("roleRef") {
+            let kind = if object.kind == Kind::RoleBinding {
+                Kind::Role
+            } else {
+                Kind::ClusterRole
+            };
+            let name = role["name"].as_str().expect("a name").to_owned();
+            assert!(
+                names.contains(&(kind, object.namespace, &name)),
+                "{name} is declared"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_first_policy_allows_what_components_and_people_need() {
+    let index = policy();
+    let policy = index.policy();
+    let account = |name| {
+        ServiceAccountName {
+            namespace: "kube-system",
+            name,
+        }
+        .username()
+    };
+    let scheduler = User::new("system:kube-scheduler", &[]);
+    let gc = User::new(account("generic-garbage-collector"), &[]);
+    let hpa = User::new(account("horizontal-pod-autoscaler"), &[]);
+    let ann = User::new("ann", &["system:authenticated"]);
+    let nobody = User::anonymous();
+    let pods = |user, verb| Attributes {
+        namespace: "x",
+        ..Attributes::resource(user, verb, "", "pods")
+    };
+    let cases = [
+        (pods(&scheduler, "list"), true),
+        (pods(&scheduler, "create"), false),
+        (
+            Attributes {
+                subresource: "binding",
+                ..pods(&scheduler, "create")
+            },
+            true,
+        ),
+        (
+            Attributes::resource(&gc, "delete", "any.io", "things"),
+            true,
+        ),
+        (
+            Attributes::resource(&gc, "create", "any.io", "things"),
+            false,
+        ),
+        (
+            Attributes {
+                subresource: "scale",
+                ..Attributes::resource(&hpa, "update", "a.io", "b")
+            },
+            true,
+        ),
+        (
+            Attributes::resource(
+                &ann,
+                "create",
+                "authorization.k8s.io",
+                "selfsubjectaccessreviews",
+            ),
+            true,
+        ),
+        (pods(&ann, "list"), false),
+        (Attributes::path(&ann, "get", "/apis/apps/v1"), true),
+        (Attributes::path(&ann, "get", "/metrics"), false),
+        (Attributes::path(&nobody, "get", "/healthz"), true),
+        (Attributes::path(&nobody, "get", "/version"), true),
+        (Attributes::path(&nobody, "get", "/api"), false),
+    ];
+    for (attributes, want) in cases {
+        assert_eq!(
+            policy.authorize(&attributes).is_allowed(),
+            want,
+            "{attributes:?}"
+        );
+    }
+}
+
+#[test]
+fn admin_holds_edit_and_edit_holds_view() {
+    let index = policy();
+    let policy = index.policy();
+    let rules = |name: &str| policy.aggregated_rules(name).expect("aggregated");
+    let missing = |held: &str, wanted: &str| {
+        crate::rbac::uncovered(&rules(held), &rules(wanted))
+            .expect("small")
+            .len()
+    };
+    assert_eq!(missing("admin", "edit"), 0);
+    assert_eq!(missing("edit", "view"), 0);
+    assert_ne!(missing("view", "edit"), 0);
+    assert_ne!(missing("edit", "admin"), 0);
+}

@@ -1,0 +1,272 @@
+use std::cell::RefCell;
+
+use super::*;
+use crate::authz::Grant;
+
+/// Allows what it is told to, and remembers what it was asked.
+struct Rules<'a> {
+    allowed: &'a [&'a str],
+    asked: RefCell<Vec<String>>,
+}
+
+impl Authorizer for Rules<'_> {
+    fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
+        let subresource = match attributes.subresource {
+            "" => String::new(),
+            subresource => format!("/{subresource}"),
+        };
+        let asked = format!(
+            "{} {}/{}{subresource} {}",
+            attributes.verb, attributes.api_group, attributes.resource, attributes.name
+        );
+        let is_allowed = self.allowed.contains(&asked.trim_end());
+        self.asked.borrow_mut().push(asked.trim_end().to_owned());
+        match is_allowed {
+            true => Decision::Allow(Grant::Masters),
+            false => Decision::Deny(String::new()),
+        }
+    }
+}
+
+type Headers<'a> = &'a [(&'a str, &'a str)];
+
+fn check(headers: Headers<'_>, allowed: &[&str], want: Result<&[&str], &str>) {
+    let rules = Rules {
+        allowed,
+        asked: RefCell::default(),
+    };
+    let requestor = User {
+        extra: [(extra_key::NODE_NAME.to_owned(), vec!["n1".to_owned()])].into(),
+        ..User::new("system:serviceaccount:default:agent", &[])
+    };
+    let list = Attributes {
+        namespace: "x",
+        ..Attributes::resource(&requestor, "list", "", "pods")
+    };
+    let wanted = Impersonation::from_headers(headers.iter().copied()).expect("readable");
+    let got = wanted.expect("wanted").authorize(&list, &rules);
+    let got = got.map(|user| user.groups).map_err(|status| status.message);
+    let want = want
+        .map(|groups| groups.iter().map(|&it| it.to_owned()).collect::<Vec<_>>())
+        .map_err(str::to_owned);
+    assert_eq!(got, want, "{headers:?} asked {:?}", rules.asked.borrow());
+}
+
+const BOT: (&str, &str) = ("Impersonate-User", "system:serviceaccount:default:bot");
+
+#[test]
+fn the_old_permission_allows_everything() {
+    check(
+        &[("Impersonate-User", "ann"), ("Impersonate-Group", "dev")],
+        &["impersonate /users ann", "impersonate /groups dev"],
+        Ok(&["dev", "system:authenticated"]),
+    );
+    check(
+        &[BOT],
+        &["impersonate /serviceaccounts bot"],
+        Ok(&[
+            "system:serviceaccounts",
+            "system:serviceaccounts:default",
+            "system:authenticated",
+        ]),
+    );
+    check(
+        &[BOT, ("impersonate-group", "system:masters")],
+        &[
+            "impersonate /serviceaccounts bot",
+            "impersonate /groups system:masters",
+        ],
+        Ok(&["system:masters", "system:authenticated"]),
+    );
+    check(
+        &[
+            ("Impersonate-User", "ann"),
+            ("Impersonate-Uid", "7"),
+            ("Impersonate-Extra-Acme.io%2fScope", "all"),
+        ],
+        &[
+            "impersonate /users ann",
+            "impersonate authentication.k8s.io/uids 7",
+            "impersonate authentication.k8s.io/userextras/acme.io/scope all",
+        ],
+        Ok(&["system:authenticated"]),
+    );
+    check(
+        &[("Impersonate-User", "system:anonymous")],
+        &["impersonate /users system:anonymous"],
+        Ok(&["system:unauthenticated"]),
+    );
+    check(
+        &[
+            ("Impersonate-User", "ann"),
+            ("Impersonate-Group", "system:unauthenticated"),
+        ],
+        &[
+            "impersonate /users ann",
+            "impersonate /groups system:unauthenticated",
+        ],
+        Ok(&["system:unauthenticated"]),
+    );
+}
+
+#[test]
+fn constrained_permissions_are_for_one_kind_of_user_and_request() {
+    let group = "authentication.k8s.io";
+    let name = format!("impersonate:user-info {group}/users ann");
+    let on = "impersonate-on:user-info:list /pods";
+    check(
+        &[("Impersonate-User", "ann")],
+        &[on, &name],
+        Ok(&["system:authenticated"]),
+    );
+    check(
+        &[("Impersonate-User", "ann")],
+        &[&name],
+        Err(concat!(
+            r#"pods is forbidden: User "system:serviceaccount:default:agent" cannot "#,
+            r#"impersonate-on:user-info:list resource "pods" in API group "" in the namespace "x""#,
+        )),
+    );
+    check(
+        &[
+            ("Impersonate-User", "ann"),
+            ("Impersonate-Group", "system:masters"),
+        ],
+        &[on, &name],
+        Err(concat!(
+            r#"groups.authentication.k8s.io "system:masters" is forbidden: User "#,
+            r#""system:serviceaccount:default:agent" cannot impersonate:user-info resource "groups" "#,
+            r#"in API group "authentication.k8s.io" at the cluster scope: "#,
+            "impersonating the system:masters group is not allowed",
+        )),
+    );
+    let account = format!("impersonate:serviceaccount {group}/serviceaccounts bot");
+    check(
+        &[BOT],
+        &["impersonate-on:serviceaccount:list /pods", &account],
+        Ok(&[
+            "system:serviceaccounts",
+            "system:serviceaccounts:default",
+            "system:authenticated",
+        ]),
+    );
+    let node: Headers<'_> = &[("Impersonate-User", "system:node:n1")];
+    let own_node = format!("impersonate:associated-node {group}/nodes *");
+    let groups: &[&str] = &["system:nodes", "system:authenticated"];
+    check(
+        node,
+        &["impersonate-on:associated-node:list /pods", &own_node],
+        Ok(groups),
+    );
+    let any_node = format!("impersonate:arbitrary-node {group}/nodes n1");
+    check(
+        node,
+        &["impersonate-on:arbitrary-node:list /pods", &any_node],
+        Ok(groups),
+    );
+}
+
+#[test]
+fn many_groups_can_be_allowed_at_once() {
+    let all = "impersonate:user-info authentication.k8s.io/groups *";
+    let name = "impersonate:user-info authentication.k8s.io/users ann";
+    let on = "impersonate-on:user-info:list /pods";
+    let group = |name| ("Impersonate-Group", name);
+    let headers = [
+        ("Impersonate-User", "ann"),
+        group("a"),
+        group("b"),
+        group("c"),
+        group("d"),
+    ];
+    check(
+        &headers,
+        &[on, name, all],
+        Ok(&["a", "b", "c", "d", "system:authenticated"]),
+    );
+    let rules = [on, name, all];
+    let rules = Rules {
+        allowed: &rules,
+        asked: RefCell::default(),
+    };
+    let agent = User::new("agent", &[]);
+    let wanted = Impersonation::from_headers(headers[..4].iter().copied()).expect("readable");
+    let list = Attributes::resource(&agent, "list", "", "pods");
+    assert!(
+        wanted.expect("wanted").authorize(&list, &rules).is_err(),
+        "three are asked for one by one"
+    );
+}
+
+#[test]
+fn headers_without_a_user_are_refused() {
+    assert_eq!(Impersonation::from_headers([("Accept", "x")]), Ok(None));
+    assert_eq!(
+        Impersonation::from_headers([("Impersonate-User", "")]),
+        Ok(None)
+    );
+    let error = |headers: Headers<'_>| {
+        Impersonation::from_headers(headers.iter().copied())
+            .expect_err("no user")
+            .message
+    };
+    assert_eq!(
+        error(&[("Impersonate-Group", "a"), ("Impersonate-Group", "b")]),
+        concat!(
+            r#"requested &user.DefaultInfo{Name:"", UID:"", Groups:[]string{"a", "b"}, "#,
+            "Extra:map[string][]string(nil)} without impersonating a user name",
+        )
+    );
+    assert_eq!(
+        error(&[("Impersonate-Uid", "u"), ("Impersonate-Extra-k", "v")]),
+        concat!(
+            r#"requested &user.DefaultInfo{Name:"", UID:"u", Groups:[]string(nil), "#,
+            r#"Extra:map[string][]string{"k":[]string{"v"}}} without impersonating a user name"#,
+        )
+    );
+}
+
+#[test]
+fn extra_keys_are_decoded_and_checked() {
+    let cases = [
+        ("acme.io%2fscope", "acme.io/scope"),
+        ("a%zz", "a%zz"),
+        ("a%2", "a%2"),
+        ("%ff", "%ff"),
+        ("plain", "plain"),
+    ];
+    for (key, want) in cases {
+        assert_eq!(unescape(key), want, "{key}");
+    }
+    let problem = |key: &str, value: &str| {
+        validate_extra(&[(key.to_owned(), vec![value.to_owned()])].into()).err()
+    };
+    assert_eq!(problem("acme.io/scope", "v"), None);
+    for (key, value, want) in [
+        (
+            "",
+            "v",
+            "impersonating the empty string key in extra is not allowed",
+        ),
+        (
+            "acme.io/s",
+            "",
+            "impersonating the empty string value in extra is not allowed",
+        ),
+        (
+            "acme.io/S",
+            "v",
+            r#"impersonating a non-lowercase key in extra is not allowed: "acme.io/S""#,
+        ),
+        (
+            "scope",
+            "v",
+            concat!(
+                "impersonating an invalid key in extra is not allowed: extra.key: Invalid value: ",
+                r#""scope": must be a domain-prefixed path (such as "acme.io/foo")"#,
+            ),
+        ),
+    ] {
+        assert_eq!(problem(key, value).as_deref(), Some(want), "{key:?}");
+    }
+}

@@ -1,0 +1,42 @@
+//! ClusterRoles that are the union of others.
+
+use std::collections::HashSet;
+
+use super::PolicyRule;
+use super::policy::Policy;
+
+impl Policy {
+    /// The aggregated ClusterRoles whose `rules` are not the union of the roles that they select, with the rules
+    /// they should have.
+    ///
+    /// The server writes these back. A role that aggregates aggregated roles follows once those are written, so
+    /// the server asks again until none is left.
+    pub fn stale_aggregates(&self) -> Vec<(String, Vec<PolicyRule>)> {
+        let mut stale = Vec::new();
+        for (name, role) in &self.cluster.roles {
+            let Some(rules) = self.aggregated_rules(name) else {
+                continue;
+            };
+            if *rules != *role.rules {
+                stale.push((name.to_string(), rules));
+            }
+        }
+        stale
+    }
+
+    /// The union of what an aggregated ClusterRole selects; `None` for any other role.
+    pub fn aggregated_rules(&self, name: &str) -> Option<Vec<PolicyRule>> {
+        let selectors = self.cluster.roles.get(name)?.aggregates.as_ref()?;
+        let mut seen = HashSet::new();
+        let mut rules = Vec::new();
+        for selector in selectors {
+            for (other, role) in &self.cluster.roles {
+                if &**other != name && selector.matches(&role.labels) {
+                    let new = role.rules.iter().filter(|&rule| seen.insert(rule));
+                    rules.extend(new.cloned());
+                }
+            }
+        }
+        Some(rules)
+    }
+}

@@ -1,0 +1,176 @@
+//! Nobody hands out more than they have.
+//!
+//! Whoever writes a role must hold all its rules, or the verb `escalate` on it; whoever writes a binding must hold
+//! all rules of its role, or the verb `bind` on that role.
+
+use std::collections::BTreeSet;
+
+use rhumb_meta::gotext::quote;
+use rhumb_meta::{GroupResource, Status};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::cover::{compact, uncovered};
+use super::objects::{RoleRef, StoredBinding, StoredRole};
+use super::policy::Policy;
+use super::rule::QuotedList;
+use super::{GROUP, Kind, PolicyRule};
+use crate::authz::{Attributes, Authorizer};
+use crate::user::{User, group};
+
+/// A role or binding that is about to be written.
+#[derive(Debug, Clone, Copy)]
+pub struct Write<'a> {
+    pub user: &'a User,
+    pub kind: Kind,
+    /// Empty for cluster-wide kinds.
+    pub namespace: &'a str,
+    /// The name in the request's path: empty for a creation.
+    pub request_name: &'a str,
+    pub object: &'a Map<String, Value>,
+    /// The object that is replaced, for an update.
+    pub old: Option<&'a Map<String, Value>>,
+}
+
+/// Whether the user may write this role or binding, beside being allowed to write roles or bindings at all.
+pub fn check_escalation(policy: &Policy, write: &Write<'_>) -> Result<(), Status> {
+    if write.user.is_in(group::MASTERS) {
+        return Ok(());
+    }
+    if write
+        .old
+        .is_some_and(|old| differs_only_for_collection(write.object, old))
+    {
+        return Ok(());
+    }
+    match write.kind {
+        Kind::ClusterRole | Kind::Role => check_role(policy, write),
+        Kind::ClusterRoleBinding | Kind::RoleBinding => check_binding(policy, write),
+    }
+}
+
+fn check_role(policy: &Policy, write: &Write<'_>) -> Result<(), Status> {
+    let escalate = Attributes {
+        api_version: "*",
+        namespace: write.namespace,
+        name: write.request_name,
+        ..Attributes::resource(write.user, "escalate", GROUP, write.kind.resource())
+    };
+    if policy.authorize(&escalate).is_allowed() {
+        return Ok(());
+    }
+    let role = read::<StoredRole>(write.object)?;
+    confirm_held(policy, write, &role.rules)?;
+    let old = write.old.map(read::<StoredRole>).transpose()?;
+    let aggregates = role.has_selectors() || old.is_some_and(|old| old.has_selectors());
+    if aggregates && confirm_held(policy, write, &full_authority()).is_err() {
+        let message = "must have cluster-admin privileges to use the aggregationRule";
+        return Err(refuse(write, message));
+    }
+    Ok(())
+}
+
+fn check_binding(policy: &Policy, write: &Write<'_>) -> Result<(), Status> {
+    let role = read::<StoredBinding>(write.object)?.role_ref;
+    let resource = match role.kind.as_str() {
+        "ClusterRole" => Kind::ClusterRole.resource(),
+        "Role" => Kind::Role.resource(),
+        kind => {
+            let message = format!("unsupported role reference kind: {}", quote(kind));
+            return Err(Status::bad_request(message));
+        }
+    };
+    let bind = Attributes {
+        api_version: "*",
+        namespace: write.namespace,
+        name: &role.name,
+        ..Attributes::resource(write.user, "bind", &role.api_group, resource)
+    };
+    if policy.authorize(&bind).is_allowed() {
+        return Ok(());
+    }
+    let rules = policy
+        .rules_of_reference(&role, write.namespace)
+        .ok_or_else(|| missing_role(resource, &role))?;
+    confirm_held(policy, write, &rules)
+}
+
+fn missing_role(resource: &'static str, role: &RoleRef) -> Status {
+    Status::not_found(&GroupResource::new(GROUP, resource), &role.name)
+}
+
+fn confirm_held(policy: &Policy, write: &Write<'_>, rules: &[PolicyRule]) -> Result<(), Status> {
+    let (held, missing_roles) = policy.rules_of_user(write.user, write.namespace);
+    let missing = uncovered(&held, rules).map_err(|error| refuse(write, &error.to_string()))?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let lines: BTreeSet<String> = compact(missing).iter().map(PolicyRule::to_string).collect();
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let mut message = format!(
+        "user {} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
+        quote(&write.user.name),
+        QuotedList(&write.user.groups),
+        lines.join("\n")
+    );
+    let unresolved = missing_roles.text();
+    if !unresolved.is_empty() {
+        message.push_str(&format!("; resolution errors: [{unresolved}]"));
+    }
+    Err(refuse(write, &message))
+}
+
+fn refuse(write: &Write<'_>, message: &str) -> Status {
+    let name = metadata(write.object).and_then(|it| it.get("name"));
+    let name = name.and_then(Value::as_str);
+    let resource = GroupResource::new(GROUP, write.kind.resource());
+    Status::forbidden(&resource, name.unwrap_or_default(), message)
+}
+
+fn full_authority() -> [PolicyRule; 2] {
+    let all = || vec!["*".to_owned()];
+    let resources = PolicyRule {
+        api_groups: all(),
+        resources: all(),
+        verbs: all(),
+        ..PolicyRule::default()
+    };
+    let paths = PolicyRule {
+        non_resource_urls: all(),
+        verbs: all(),
+        ..PolicyRule::default()
+    };
+    [resources, paths]
+}
+
+fn read<'a, T: Deserialize<'a>>(object: &'a Map<String, Value>) -> Result<T, Status> {
+    T::deserialize(object).map_err(|error| Status::bad_request(error.to_string()))
+}
+
+/// Whether the update touches only what the garbage collector touches: owners and finalizers.
+fn differs_only_for_collection(new: &Map<String, Value>, old: &Map<String, Value>) -> bool {
+    const COLLECTION: [&str; 4] = ["ownerReferences", "finalizers", "selfLink", "managedFields"];
+    let (new_metadata, old_metadata) = (metadata(new), metadata(old));
+    same_but(&["metadata"], Some(new), Some(old))
+        && same_but(&COLLECTION, new_metadata, old_metadata)
+}
+
+fn metadata(object: &Map<String, Value>) -> Option<&Map<String, Value>> {
+    object.get("metadata").and_then(Value::as_object)
+}
+
+/// Whether two objects have the same fields but for some.
+fn same_but(
+    skipped: &[&str],
+    one: Option<&Map<String, Value>>,
+    other: Option<&Map<String, Value>>,
+) -> bool {
+    let none = Map::new();
+    let (one, other) = (one.unwrap_or(&none), other.unwrap_or(&none));
+    let is_within = |one: &Map<String, Value>, other: &Map<String, Value>| {
+        one.iter().all(|(name, value)| {
+            skipped.contains(&name.as_str()) || value.is_null() || other.get(name) == Some(value)
+        })
+    };
+    is_within(one, other) && is_within(other, one)
+}

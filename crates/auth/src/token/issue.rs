@@ -1,0 +1,176 @@
+//! New tokens.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use rhumb_meta::Timestamp;
+use rhumb_meta::field::{Error, ErrorList, Path};
+use serde_json::json;
+
+use super::claims::{BoundObject, Claims, Kubernetes, ObjectRef, Seconds};
+use super::key::{KeyError, SigningKey};
+use crate::user::ServiceAccountName;
+
+const EXPIRATION_MIN_SECONDS: i64 = 10 * 60;
+const EXPIRATION_MAX_SECONDS: i64 = 1 << 32;
+
+/// What the kubelet asks for on behalf of pods. Old clients read their token once, so such a token lives on for
+/// [`EXTENDED_SECONDS`], with a mark from when on it is stale.
+const KUBELET_DEFAULT_SECONDS: i64 = 60 * 60 + 7;
+const EXTENDED_SECONDS: i64 = 365 * 24 * 60 * 60;
+
+/// Checks the `spec.expirationSeconds` of a TokenRequest.
+pub fn validate_expiration_seconds(seconds: i64) -> ErrorList {
+    let mut errors = ErrorList::default();
+    let spec = Path::new("spec");
+    let path = spec.child("expirationSeconds");
+    if seconds < EXPIRATION_MIN_SECONDS {
+        let detail = "may not specify a duration less than 10 minutes";
+        errors.push(Error::invalid(&path, seconds, detail));
+    }
+    if seconds > EXPIRATION_MAX_SECONDS {
+        let detail = "may not specify a duration larger than 2^32 seconds";
+        errors.push(Error::invalid(&path, seconds, detail));
+    }
+    errors
+}
+
+/// Makes tokens of one issuer.
+#[derive(Debug)]
+pub struct Issuer {
+    url: String,
+    audiences: Vec<String>,
+    key: SigningKey,
+}
+
+/// What a token is made for. The server has checked it and looked up the uids.
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    pub namespace: &'a str,
+    pub account: ObjectRef,
+    /// The server's own audiences, if there are none.
+    pub audiences: Vec<String>,
+    pub expiration_seconds: i64,
+    pub bound: Option<BoundObject>,
+}
+
+/// A new token. Its Debug form does not show it.
+pub struct Issued {
+    pub token: String,
+    /// The audiences the token is for.
+    pub audiences: Vec<String>,
+    /// When the client has to have a new one, which is what the status of a TokenRequest shows.
+    pub expiration: Timestamp,
+    /// For the audit log.
+    pub credential_id: String,
+}
+
+impl std::fmt::Debug for Issued {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Issued")
+            .field("credential_id", &self.credential_id)
+            .field("expiration", &self.expiration)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why there is no token.
+#[derive(Debug, thiserror::Error)]
+pub enum IssuerError {
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    #[error("the claims cannot be written: {0}")]
+    Claims(#[from] serde_json::Error),
+}
+
+impl Issuer {
+    /// `url` is the `iss` of the tokens; `audiences` are those of this server.
+    pub fn new(url: impl Into<String>, audiences: Vec<String>, key: SigningKey) -> Self {
+        Issuer {
+            url: url.into(),
+            audiences,
+            key,
+        }
+    }
+
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub fn key(&self) -> &SigningKey {
+        &self.key
+    }
+
+    /// Signs a token for the account.
+    pub fn issue(&self, request: Request<'_>, now: Timestamp) -> Result<Issued, IssuerError> {
+        let audiences = match request.audiences.is_empty() {
+            true => self.audiences.clone(),
+            false => request.audiences.clone(),
+        };
+        let seconds = request.expiration_seconds;
+        let is_extended = seconds == KUBELET_DEFAULT_SECONDS
+            && matches!(request.bound, Some(BoundObject::Pod { .. }))
+            && audiences.iter().all(|it| self.audiences.contains(it));
+        let lifetime = if is_extended {
+            EXTENDED_SECONDS
+        } else {
+            seconds
+        };
+
+        let jti = uuid::Uuid::new_v4().to_string();
+        let at = |seconds: i64| Seconds(now.unix_seconds().saturating_add(seconds));
+        let account = ServiceAccountName {
+            namespace: request.namespace,
+            name: &request.account.name,
+        };
+        let mut claims = Claims {
+            aud: audiences.clone(),
+            exp: Some(at(lifetime)),
+            iat: Some(at(0)),
+            iss: self.url.clone(),
+            jti: jti.clone(),
+            nbf: Some(at(0)),
+            sub: account.username(),
+            kubernetes: Kubernetes {
+                namespace: request.namespace.to_owned(),
+                serviceaccount: request.account,
+                warnafter: is_extended.then(|| at(seconds)),
+                ..Kubernetes::default()
+            },
+        };
+        claims.kubernetes.bind(request.bound);
+        Ok(Issued {
+            token: self.sign(&claims)?,
+            audiences,
+            expiration: now.saturating_add(Duration::from_secs(seconds.unsigned_abs())),
+            credential_id: format!("JTI={jti}"),
+        })
+    }
+
+    fn sign(&self, claims: &Claims) -> Result<String, IssuerError> {
+        let public = self.key.public();
+        let header = json!({"alg": public.algorithm(), "kid": public.id()});
+        let mut token = URL_SAFE_NO_PAD.encode(header.to_string());
+        token.push('.');
+        URL_SAFE_NO_PAD.encode_string(serde_json::to_vec(claims)?, &mut token);
+        let signature = self.key.sign(token.as_bytes())?;
+        token.push('.');
+        URL_SAFE_NO_PAD.encode_string(signature, &mut token);
+        Ok(token)
+    }
+}
+
+impl Kubernetes {
+    fn bind(&mut self, bound: Option<BoundObject>) {
+        match bound {
+            None => {}
+            Some(BoundObject::Pod { pod, node }) => {
+                self.pod = Some(pod);
+                self.node = node;
+            }
+            Some(BoundObject::Secret(secret)) => self.secret = Some(secret),
+            Some(BoundObject::Node(node)) => self.node = Some(node),
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! The objects of one resource: the latest version, the history, and who watches.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use rhumb_meta::{ObjectKey, Revision, StoragePrefix};
+
+use crate::change::{Change, State};
+use crate::history::History;
+use crate::intern::Interner;
+use crate::progress::Progress;
+use crate::snapshot::Version;
+use crate::stats::{self, Counters};
+use crate::watch::{Delivery, Filter, Mailbox, Places, Start, WatchEnd, WatchRequest, Watcher};
+use crate::{
+    Entry, EventKind, HistoryError, Options, Projection, Projector, Snapshot, Stats, Unreadable,
+};
+
+/// The objects of one resource. Cheap to clone; all clones are the same cache.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    inner: Arc<Inner>,
+}
+
+impl Cache {
+    pub(crate) fn new(inner: Arc<Inner>) -> Self {
+        Cache { inner }
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+
+    /// Whether both are the same cache.
+    pub(crate) fn is(&self, other: &Cache) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    pub fn prefix(&self) -> &StoragePrefix {
+        &self.inner.prefix
+    }
+
+    /// The latest version: at least as new as every revision that [`crate::Hub::wait_for`] has confirmed.
+    pub fn snapshot(&self) -> Snapshot {
+        self.inner.snapshot()
+    }
+
+    /// Whether the selectors pick an object of this resource.
+    pub fn picks(
+        &self,
+        entry: &Entry,
+        labels: &rhumb_meta::labels::Selector,
+        fields: &rhumb_meta::fields::Selector,
+    ) -> bool {
+        labels.matches(entry.labels())
+            && (fields.is_everything()
+                || fields.matches(&crate::entry::FieldsOf {
+                    entry,
+                    names: self.inner.projector.fields(),
+                }))
+    }
+
+    /// The version as of a revision of the recent past.
+    pub fn snapshot_at(&self, revision: Revision) -> Result<Snapshot, HistoryError> {
+        self.inner.snapshot_at(revision)
+    }
+
+    /// Begins a watch.
+    pub fn watch(&self, request: WatchRequest) -> Result<Watcher, HistoryError> {
+        Inner::watch(&self.inner, request)
+    }
+
+    /// The oldest revision that can be read or watched from.
+    pub fn oldest(&self) -> Revision {
+        self.inner.core().history.oldest()
+    }
+
+    pub fn stats(&self) -> Stats {
+        self.inner.stats()
+    }
+}
+
+/// What the reader hands over of one key: what is stored, nothing when it was deleted, or why it cannot be read.
+pub(crate) type Stored<'a> = Result<Option<&'a Bytes>, &'a str>;
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    prefix: StoragePrefix,
+    pub(crate) projector: Arc<dyn Projector>,
+    pub(crate) progress: Arc<Progress>,
+    options: Arc<Options>,
+    /// Held for a moment only, also by the writer. Taken after `core` when both are needed.
+    latest: Mutex<Version>,
+    core: Mutex<Core>,
+    counters: Counters,
+}
+
+#[derive(Debug)]
+struct Core {
+    history: History,
+    places: Places,
+    /// Why there are no more watches.
+    end: Option<WatchEnd>,
+    /// Reused for the deliveries of each transaction.
+    deliveries: Vec<Delivery>,
+}
+
+impl Inner {
+    pub(crate) fn new(
+        prefix: StoragePrefix,
+        projector: Arc<dyn Projector>,
+        progress: Arc<Progress>,
+        options: Arc<Options>,
+        contents: Version,
+    ) -> Self {
+        let core = Core {
+            history: History::new(contents.clone(), &options),
+            places: Places::new(projector.fields()),
+            end: None,
+            deliveries: Vec::new(),
+        };
+        Inner {
+            prefix,
+            projector,
+            progress,
+            options,
+            latest: Mutex::new(contents),
+            core: Mutex::new(core),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Makes what is served of what is stored.
+    pub(crate) fn state(
+        &self,
+        key: &ObjectKey,
+        stored: Stored<'_>,
+        revision: Revision,
+        kind: EventKind,
+        interner: &mut Interner,
+    ) -> State {
+        let projected = match stored {
+            Ok(None) => return State::Absent,
+            Ok(Some(stored)) => self
+                .projector
+                .project(key, stored, revision)
+                .map_err(|error| error.0),
+            Err(reason) => Err(reason.to_owned()),
+        };
+        match projected {
+            Ok(projection) => {
+                State::Served(Arc::new(entry(key, revision, kind, projection, interner)))
+            }
+            Err(reason) => {
+                tracing::error!(
+                    key = self.prefix.object(key),
+                    "a stored object cannot be served"
+                );
+                State::Unreadable(Arc::new(Unreadable {
+                    key: key.clone(),
+                    revision,
+                    reason: reason.into(),
+                }))
+            }
+        }
+    }
+
+    /// Applies what one transaction did to this resource, and tells whom it concerns. Only the reader calls it.
+    pub(crate) fn apply(
+        &self,
+        revision: Revision,
+        changed: &[(ObjectKey, Option<Bytes>)],
+        interner: &mut Interner,
+    ) {
+        let base = self.latest().revision;
+        // A cache that was added later has read this already.
+        if revision <= base || changed.is_empty() {
+            return;
+        }
+        let states: Vec<_> = changed
+            .iter()
+            .map(|(key, stored)| {
+                let kind = match self.latest().objects.contains_key(key) {
+                    true => EventKind::Modified,
+                    false => EventKind::Added,
+                };
+                let state = self.state(key, Ok(stored.as_ref()), revision, kind, interner);
+                (key.clone(), state)
+            })
+            .collect();
+        stats::add(&self.counters.changes, states.len() as u64);
+        self.core().publish(self, revision, states);
+    }
+
+    /// Begins anew with these contents. Nobody knows what happened in between, so every watch ends as expired.
+    pub(crate) fn reset(&self, mut contents: Version) {
+        let mut core = self.core();
+        for mailbox in core.places.mailboxes() {
+            if mailbox.end(WatchEnd::Expired) {
+                self.count_terminated();
+            }
+        }
+        let mut latest = self.latest();
+        // The gap in the sequence makes all cursors too old.
+        contents.sequence = latest.sequence + 1;
+        core.history = History::new(contents.clone(), &self.options);
+        *latest = contents;
+    }
+
+    /// Ends all watches, and lets none begin.
+    pub(crate) fn end(&self, end: WatchEnd) {
+        let mut core = self.core();
+        core.end.get_or_insert(end);
+        for mailbox in core.places.mailboxes() {
+            mailbox.end(end);
+        }
+    }
+
+    /// Gives up history that is old though nothing new came.
+    pub(crate) fn trim(&self) {
+        let mut core = self.core();
+        let latest = self.latest().clone();
+        let given_up = core.history.trim(&latest, self.options.clock.monotonic());
+        drop(core);
+        drop(given_up);
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        // First the revision, then the objects: they may be newer than it, and then say so themselves.
+        let applied = self.progress.applied();
+        let version = self.latest().clone();
+        Snapshot::new(applied.max(version.revision), version)
+    }
+
+    fn snapshot_at(&self, revision: Revision) -> Result<Snapshot, HistoryError> {
+        let latest = self.snapshot();
+        if revision > latest.revision() {
+            return Err(HistoryError::Future {
+                requested: revision,
+                current: latest.revision(),
+            });
+        }
+        let (mut version, changes) = self.core().history.version_at(revision)?;
+        for change in changes {
+            version.apply(&change);
+        }
+        Ok(Snapshot::new(revision, version))
+    }
+
+    fn watch(this: &Arc<Self>, request: WatchRequest) -> Result<Watcher, HistoryError> {
+        let mut core = this.core();
+        if core.end.is_some() {
+            return Err(HistoryError::Closed);
+        }
+        // While the core is locked nothing is published: the snapshot is where the changes begin.
+        let snapshot = this.snapshot();
+        let end = snapshot.sequence();
+        let (told, next, listed) = match request.start {
+            Start::After(revision) => (revision, core.history.sequence_after(revision)?, None),
+            Start::Latest => (snapshot.revision(), end, None),
+            Start::List => (snapshot.revision(), end, Some(snapshot)),
+        };
+        let filter = Filter {
+            scope: request.scope,
+            labels: request.labels,
+            fields: request.fields,
+            after: told,
+        };
+        // While the list is told, changes wait in the history, which has them anyway.
+        let is_live = next == end && listed.is_none();
+        let mailbox = Arc::new(Mailbox::new(filter, next, is_live));
+        let seat = core.places.sit(Arc::clone(&mailbox));
+        drop(core);
+        Ok(Watcher::new(Arc::clone(this), seat, mailbox, listed, told))
+    }
+
+    /// The next changes of the history; `None` if some are no longer there. When there are none to come,
+    /// `go_live` is called before any further change is published.
+    pub(crate) fn history_from(
+        &self,
+        sequence: u64,
+        limit: usize,
+        go_live: impl FnOnce(),
+    ) -> Option<Vec<Arc<Change>>> {
+        let core = self.core();
+        let changes = core.history.read_from(sequence, limit)?;
+        if changes.is_empty() {
+            go_live();
+        }
+        Some(changes)
+    }
+
+    pub(crate) fn leave(&self, seat: usize) {
+        self.core().places.leave(seat);
+    }
+
+    pub(crate) fn count_terminated(&self) {
+        stats::add(&self.counters.terminated, 1);
+    }
+
+    fn stats(&self) -> Stats {
+        let (watchers, history_changes, history_bytes) = {
+            let core = self.core();
+            let history = &core.history;
+            (core.places.len(), history.changes(), history.bytes())
+        };
+        let latest = self.latest().clone();
+        Stats {
+            objects: latest.objects.len(),
+            bytes: latest.bytes,
+            unreadable: latest.unreadable.len(),
+            watchers,
+            history_changes,
+            history_bytes,
+            changes: stats::read(&self.counters.changes),
+            deliveries: stats::read(&self.counters.deliveries),
+            overflows: stats::read(&self.counters.overflows),
+            terminated: stats::read(&self.counters.terminated),
+        }
+    }
+
+    fn latest(&self) -> MutexGuard<'_, Version> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Core {
+    fn publish(&mut self, cache: &Inner, revision: Revision, states: Vec<(ObjectKey, State)>) {
+        let now = cache.options.clock.monotonic();
+        let mut latest = cache.latest();
+        self.history.make_room(&latest, now);
+        let mut changes = Vec::with_capacity(states.len());
+        for (key, new) in states {
+            let old = latest.objects.get(&key).cloned();
+            let change = Change::new(
+                latest.sequence,
+                revision,
+                key,
+                old,
+                new,
+                Arc::clone(&cache.projector),
+            );
+            latest.apply(&change);
+            changes.push(Arc::new(change));
+        }
+        self.history.push(&changes, now);
+        let given_up = self.history.trim(&latest, now);
+        // Readers need not wait for what follows.
+        drop(latest);
+        drop(given_up);
+        self.deliver(cache, &changes);
+    }
+
+    /// Every watcher finds the events of the transaction together.
+    fn deliver(&mut self, cache: &Inner, changes: &[Arc<Change>]) {
+        let mut deliveries = std::mem::take(&mut self.deliveries);
+        for change in changes {
+            self.places.find(change, &mut deliveries);
+        }
+        if changes.len() > 1 {
+            // Stable: the order of a watcher's own events stays.
+            deliveries.sort_by_key(|(seat, ..)| *seat);
+        }
+        stats::add(&cache.counters.deliveries, deliveries.len() as u64);
+        for events in deliveries.chunk_by(|(a, ..), (b, ..)| a == b) {
+            let mailbox = events
+                .first()
+                .and_then(|(seat, ..)| self.places.mailbox(*seat));
+            if mailbox.is_some_and(|mailbox| mailbox.put(events, cache.options.watcher_queue_max)) {
+                stats::add(&cache.counters.overflows, 1);
+            }
+        }
+        deliveries.clear();
+        self.deliveries = deliveries;
+    }
+}
+
+fn entry(
+    key: &ObjectKey,
+    revision: Revision,
+    kind: EventKind,
+    projection: Projection,
+    interner: &mut Interner,
+) -> Entry {
+    let mut labels: Vec<_> = projection
+        .labels
+        .iter()
+        .map(|(key, value)| (interner.text(key), interner.text(value)))
+        .collect();
+    labels.sort();
+    let fields = projection.fields.iter().map(|value| interner.text(value));
+    let (labels, fields) = (labels.into(), fields.collect());
+    Entry::new(
+        key.clone(),
+        revision,
+        kind,
+        &projection.json,
+        labels,
+        fields,
+    )
+}

@@ -1,0 +1,182 @@
+//! An object as it is served, and its bytes in a watch.
+
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use rhumb_meta::fields::Fields;
+use rhumb_meta::{ObjectKey, Revision};
+
+use crate::EventKind;
+
+/// What closes a frame.
+const FRAME_END: &[u8] = b"}\n";
+
+/// An object as of one revision. Never changes; shared by snapshots, history and watchers.
+#[derive(Clone)]
+pub struct Entry {
+    key: ObjectKey,
+    revision: Revision,
+    /// Which event tells of this entry to those who watched all along.
+    kind: EventKind,
+    /// That event's frame; the object's JSON is a part of it. So one buffer serves reads and watches.
+    frame: Bytes,
+    pub(crate) labels: Arc<[(Arc<str>, Arc<str>)]>,
+    pub(crate) fields: Arc<[Arc<str>]>,
+}
+
+impl Entry {
+    pub(crate) fn new(
+        key: ObjectKey,
+        revision: Revision,
+        kind: EventKind,
+        json: &[u8],
+        labels: Arc<[(Arc<str>, Arc<str>)]>,
+        fields: Arc<[Arc<str>]>,
+    ) -> Self {
+        Entry {
+            key,
+            revision,
+            kind,
+            frame: frame(kind, json),
+            labels,
+            fields,
+        }
+    }
+
+    /// The last state of this object, as it is told when it leaves.
+    pub(crate) fn departed(&self, revision: Revision, json: &[u8]) -> Self {
+        Entry {
+            revision,
+            kind: EventKind::Deleted,
+            frame: frame(EventKind::Deleted, json),
+            ..self.clone()
+        }
+    }
+
+    pub fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    /// The revision of its last change: its resourceVersion.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// The object as it is sent to clients. Shares the entry's memory.
+    pub fn json(&self) -> Bytes {
+        self.frame.slice(self.json_range())
+    }
+
+    pub fn json_slice(&self) -> &[u8] {
+        &self.frame[self.json_range()]
+    }
+
+    /// Sorted by key.
+    pub fn labels(&self) -> &[(Arc<str>, Arc<str>)] {
+        &self.labels
+    }
+
+    /// The value of a selectable field by its place in [`crate::Projector::fields`].
+    pub fn field(&self, index: usize) -> &str {
+        self.fields.get(index).map_or("", |value| value)
+    }
+
+    /// One line of a watch: `{"type":"ADDED","object":…}` and a line feed.
+    ///
+    /// Copies the object unless it is told the way it came to be; [`crate::Event::frame`] shares the copy.
+    pub fn frame(&self, kind: EventKind) -> Bytes {
+        if kind == self.kind {
+            self.frame.clone()
+        } else {
+            frame(kind, self.json_slice())
+        }
+    }
+
+    pub(crate) fn kind(&self) -> EventKind {
+        self.kind
+    }
+
+    /// How many bytes its JSON and frame take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.frame.len()
+    }
+
+    fn json_range(&self) -> std::ops::Range<usize> {
+        self.kind.frame_start().len()..self.frame.len() - FRAME_END.len()
+    }
+}
+
+/// What can be shown of an object is its length: objects hold secrets.
+impl std::fmt::Debug for Entry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Entry")
+            .field("key", &self.key)
+            .field("revision", &self.revision)
+            .field("json_bytes", &self.json_slice().len())
+            .finish_non_exhaustive()
+    }
+}
+
+fn frame(kind: EventKind, json: &[u8]) -> Bytes {
+    let start = kind.frame_start();
+    let mut frame = BytesMut::with_capacity(start.len() + json.len() + FRAME_END.len());
+    frame.put_slice(start);
+    frame.put_slice(json);
+    frame.put_slice(FRAME_END);
+    frame.freeze()
+}
+
+/// The fields of an entry by name, as selectors ask for them.
+pub(crate) struct FieldsOf<'a> {
+    pub(crate) entry: &'a Entry,
+    pub(crate) names: &'a [Arc<str>],
+}
+
+impl Fields for FieldsOf<'_> {
+    fn get(&self, key: &str) -> Option<&str> {
+        match key {
+            "metadata.name" => Some(self.entry.key.name()),
+            "metadata.namespace" => self.entry.key.namespace(),
+            _ => {
+                let index = self.names.iter().position(|name| &**name == key)?;
+                Some(self.entry.field(index))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_buffer_holds_the_object_and_its_frame() {
+        let key = ObjectKey::namespaced("a", "b").expect("valid");
+        let entry = Entry::new(
+            key,
+            Revision::new(7),
+            EventKind::Modified,
+            b"{\"x\":1}",
+            [].into(),
+            [].into(),
+        );
+        let check = |kind, want: &str| assert_eq!(entry.frame(kind), want);
+        check(
+            EventKind::Added,
+            "{\"type\":\"ADDED\",\"object\":{\"x\":1}}\n",
+        );
+        check(
+            EventKind::Modified,
+            "{\"type\":\"MODIFIED\",\"object\":{\"x\":1}}\n",
+        );
+        check(
+            EventKind::Deleted,
+            "{\"type\":\"DELETED\",\"object\":{\"x\":1}}\n",
+        );
+        assert_eq!(entry.json(), "{\"x\":1}");
+        let own = entry.frame(EventKind::Modified).as_ptr() as usize;
+        let json = entry.json().as_ptr() as usize;
+        assert_eq!(json - own, EventKind::Modified.frame_start().len());
+        assert!(!format!("{entry:?}").contains('x'));
+    }
+}

@@ -1,0 +1,71 @@
+//! Whether a change concerns a watcher, and as what. Pure.
+
+use std::sync::Arc;
+
+use rhumb_meta::{ObjectKey, Revision, fields, labels};
+
+use super::Scope;
+use crate::change::Change;
+use crate::entry::FieldsOf;
+use crate::{Entry, EventKind};
+
+#[derive(Debug)]
+pub(crate) struct Filter {
+    pub(crate) scope: Scope,
+    pub(crate) labels: labels::Selector,
+    pub(crate) fields: fields::Selector,
+    /// Only changes after this one.
+    pub(crate) after: Revision,
+}
+
+impl Filter {
+    /// What the change is in the eyes of the watcher: coming into its selection is an addition, leaving it a
+    /// deletion. `names` are those of the resource's selectable fields.
+    pub(crate) fn judge(&self, change: &Change, names: &[Arc<str>]) -> Option<EventKind> {
+        if change.revision <= self.after || !self.scope.has(&change.key) {
+            return None;
+        }
+        let picks =
+            |entry: Option<&Arc<Entry>>| entry.is_some_and(|entry| self.picks(entry, names));
+        match (picks(change.old.as_ref()), picks(change.new.served())) {
+            (false, false) => None,
+            (false, true) => Some(EventKind::Added),
+            (true, true) => Some(EventKind::Modified),
+            (true, false) => Some(EventKind::Deleted),
+        }
+    }
+
+    /// Whether the selectors pick the object, whatever its name.
+    pub(crate) fn picks(&self, entry: &Entry, names: &[Arc<str>]) -> bool {
+        self.labels.matches(entry.labels())
+            && (self.fields.is_everything() || self.fields.matches(&FieldsOf { entry, names }))
+    }
+}
+
+impl Scope {
+    pub(crate) fn has(&self, key: &ObjectKey) -> bool {
+        match self {
+            Scope::All => true,
+            Scope::Namespace(wanted) => key.namespace() == Some(wanted),
+            Scope::Object { namespace, name } => {
+                key.name() == &**name && key.namespace() == namespace.as_deref()
+            }
+        }
+    }
+
+    /// Of the one object, if it is one and can exist.
+    pub(crate) fn key(&self) -> Option<ObjectKey> {
+        match self {
+            Scope::Object { namespace, name } => ObjectKey::new(namespace.as_deref(), name).ok(),
+            Scope::All | Scope::Namespace(_) => None,
+        }
+    }
+
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        match self {
+            Scope::All => None,
+            Scope::Namespace(namespace) => Some(namespace),
+            Scope::Object { namespace, .. } => namespace.as_deref(),
+        }
+    }
+}

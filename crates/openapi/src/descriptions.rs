@@ -1,0 +1,137 @@
+//! What upstream says about types and fields, which the k8s-openapi crate carries.
+
+use k8s_openapi::schemars::SchemaGenerator;
+use serde_json::{Map, Value, json};
+
+/// The descriptions of all types that the kinds are made of.
+#[derive(Debug)]
+pub(crate) struct Descriptions {
+    types: Map<String, Value>,
+}
+
+/// Generates the schemas of types, one module at a time.
+macro_rules! generate {
+    ($generator:ident, $($($module:ident)::+ { $($name:ident),+ })+) => {
+        $({
+            use k8s_openapi::$($module)::+ as types;
+            $($generator.subschema_for::<types::$name>();)+
+        })+
+    };
+}
+
+impl Descriptions {
+    /// Makes all of them; they are some 500 types.
+    pub(crate) fn collect() -> Descriptions {
+        let mut generator = SchemaGenerator::default();
+        generate_all(&mut generator);
+        Descriptions {
+            types: generator.take_definitions(true),
+        }
+    }
+
+    pub(crate) fn of_type(&self, name: &str) -> Option<&str> {
+        self.types.get(name)?.get("description")?.as_str()
+    }
+
+    /// A type that no table knows and that is made of plain values; an open object if it is unknown here too.
+    pub(crate) fn definition(&self, name: &str) -> Value {
+        let unknown = || json!({ "type": "object" });
+        self.types.get(name).cloned().unwrap_or_else(unknown)
+    }
+
+    pub(crate) fn of_field(&self, owner: &str, field: &str) -> Option<&str> {
+        let properties = self.types.get(owner)?.get("properties")?;
+        properties.get(field)?.get("description")?.as_str()
+    }
+
+    /// What is said about `apiVersion`, which every kind has.
+    pub(crate) fn api_version(&self) -> &str {
+        self.of_field("io.k8s.api.core.v1.Pod", "apiVersion")
+            .unwrap_or_default()
+    }
+
+    /// What is said about `kind`.
+    pub(crate) fn kind(&self) -> &str {
+        self.of_field("io.k8s.api.core.v1.Pod", "kind")
+            .unwrap_or_default()
+    }
+}
+
+/// The types that are served. All that they are made of comes with them.
+fn generate_all(generator: &mut SchemaGenerator) {
+    generate! {
+        generator,
+    api::admissionregistration::v1 {
+        MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration
+    }
+    api::apps::v1 {
+        ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet
+    }
+    api::authentication::v1 {
+        SelfSubjectReview, TokenRequest, TokenReview
+    }
+    api::authorization::v1 {
+        LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectRulesReview, SubjectAccessReview
+    }
+    api::autoscaling::v1 {
+        HorizontalPodAutoscaler, Scale
+    }
+    api::autoscaling::v2 {
+        HorizontalPodAutoscaler
+    }
+    api::batch::v1 {
+        CronJob, Job
+    }
+    api::certificates::v1 {
+        CertificateSigningRequest
+    }
+    api::coordination::v1 {
+        Lease
+    }
+    api::core::v1 {
+        Binding, ComponentStatus, ConfigMap, Endpoints, Event, LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplate, ReplicationController, ResourceQuota, Secret, Service, ServiceAccount
+    }
+    api::discovery::v1 {
+        EndpointSlice
+    }
+    api::events::v1 {
+        Event
+    }
+    api::flowcontrol::v1 {
+        FlowSchema, PriorityLevelConfiguration
+    }
+    api::networking::v1 {
+        IPAddress, Ingress, IngressClass, NetworkPolicy, ServiceCIDR
+    }
+    api::node::v1 {
+        RuntimeClass
+    }
+    api::policy::v1 {
+        Eviction, PodDisruptionBudget
+    }
+    api::rbac::v1 {
+        ClusterRole, ClusterRoleBinding, Role, RoleBinding
+    }
+    api::resource::v1 {
+        DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+    }
+    api::scheduling::v1 {
+        PriorityClass
+    }
+    api::storage::v1 {
+        CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass
+    }
+    apiextensions_apiserver::pkg::apis::apiextensions::v1 {
+        CustomResourceDefinition
+    }
+    apimachinery::pkg::apis::meta::v1 {
+        APIGroup, APIGroupList, APIResourceList, APIVersions, DeleteOptions, ListMeta, Patch, Status
+    }
+    apimachinery::pkg::version {
+        Info
+    }
+    kube_aggregator::pkg::apis::apiregistration::v1 {
+        APIService
+    }
+    }
+}

@@ -1,0 +1,439 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use rhumb_auth::token::{
+    AccountSource, Issuer, ObjectKind, ObjectRef, ObjectState, Request, Verifier, VerifyError,
+    VerifyingKey,
+};
+use tempfile::TempDir;
+
+use super::*;
+
+const NOW: Timestamp = Timestamp::from_unix(1_800_000_000, 0);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+fn names() -> ServerNames {
+    ServerNames::new("10.0.0.1".parse().unwrap())
+}
+
+fn after(days: u32) -> Timestamp {
+    NOW.saturating_add(DAY * days)
+}
+
+#[test]
+fn the_name_of_the_machine_is_a_word() {
+    let name = host_name().expect("Linux has one");
+    assert!(
+        !name.is_empty() && !name.contains(char::is_whitespace),
+        "{name:?}"
+    );
+}
+
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Place(tempfile::tempdir().unwrap())
+    }
+
+    fn open_with(&self, names: &ServerNames, now: Timestamp) -> Result<Pki> {
+        open(self.0.path(), names, now)
+    }
+
+    fn open(&self, now: Timestamp) -> Pki {
+        self.open_with(&names(), now).unwrap()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join("pki").join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// All files and what is in them.
+    fn contents(&self) -> Vec<(String, String)> {
+        let entries = fs::read_dir(self.path("")).unwrap();
+        let name = |entry: fs::DirEntry| entry.file_name().into_string().unwrap();
+        let mut names: Vec<String> = entries.map(|entry| name(entry.unwrap())).collect();
+        names.sort();
+        names
+            .into_iter()
+            .map(|name| (name.clone(), self.text(&name)))
+            .collect()
+    }
+
+    fn mode(&self, name: &str) -> u32 {
+        fs::metadata(self.path(name)).unwrap().permissions().mode() & 0o777
+    }
+
+    /// The one line that is said about a broken file, without the directory.
+    fn error(&self, now: Timestamp) -> String {
+        let error = format!("{:#}", self.open_with(&names(), now).unwrap_err());
+        assert!(!error.contains('\n'), "{error}");
+        error.replace(&format!("{}/pki/", self.0.path().display()), "")
+    }
+}
+
+#[test]
+fn what_is_made_once_is_kept() {
+    let place = Place::new();
+    place.open(NOW);
+    let contents = place.contents();
+    let files: Vec<&str> = contents.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(
+        files,
+        [
+            "admin.crt",
+            "admin.key",
+            "apiserver.crt",
+            "apiserver.key",
+            "ca.crt",
+            "ca.key",
+            "sa.key",
+            "sa.pub"
+        ]
+    );
+    place.open(after(300));
+    assert_eq!(place.contents(), contents);
+    for name in ["admin.key", "apiserver.key", "ca.key", "sa.key"] {
+        assert_eq!(place.mode(name), 0o600, "{name}");
+    }
+    assert_eq!(place.mode(""), 0o700);
+}
+
+#[test]
+fn certificates_are_renewed_with_their_keys_before_they_expire() {
+    let place = Place::new();
+    place.open(NOW);
+    let before = place.contents();
+    place.open(after(334));
+    assert_eq!(place.contents(), before, "31 days before");
+    place.open(after(335));
+    let changed: Vec<String> = place
+        .contents()
+        .into_iter()
+        .filter(|it| !before.contains(it))
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(changed, ["admin.crt", "apiserver.crt"]);
+    place.open(after(3000));
+}
+
+#[test]
+fn a_new_name_of_the_server_gets_into_its_certificate() {
+    let place = Place::new();
+    place.open(NOW);
+    let before = place.text("apiserver.crt");
+    let mut more = names();
+    more.add_address("0.0.0.0".parse().unwrap());
+    more.add_host("Not a name!");
+    assert_eq!(more, names());
+    more.add_address("192.0.2.7".parse().unwrap());
+    more.add_host("Example.com");
+    place.open_with(&more, NOW).unwrap();
+    let after = place.text("apiserver.crt");
+    assert_ne!(after, before);
+    place.open(NOW);
+    assert_eq!(
+        place.text("apiserver.crt"),
+        after,
+        "fewer names are no reason for a new one"
+    );
+}
+
+#[test]
+fn what_a_crash_left_is_completed() {
+    let place = Place::new();
+    place.open(NOW);
+    let key = place.text("apiserver.key");
+    fs::remove_file(place.path("apiserver.crt")).unwrap();
+    fs::write(place.path("apiserver.crt.new"), "half").unwrap();
+    place.open(NOW);
+    assert_eq!(place.text("apiserver.key"), key);
+    assert!(!place.path("apiserver.crt.new").exists());
+    fs::remove_file(place.path("ca.crt")).unwrap();
+    let ca_key = place.text("ca.key");
+    place.open(NOW);
+    assert_eq!(place.text("ca.key"), ca_key);
+}
+
+#[test]
+fn broken_files_are_named_with_what_to_do() {
+    let ca = "bring back a good file, or remove ca.crt and ca.key and all that they signed, \
+        after which all clients need new credentials";
+    let leaf = "remove it and its key to have new ones made";
+    let other = Place::new();
+    other.open(NOW);
+    let foreign = |name: &str| Some(other.text(name));
+    let noise = || Some("noise".to_owned());
+    let cases = [
+        (
+            "ca.crt",
+            noise(),
+            format!("ca.crt: is no certificate in PEM; {ca}"),
+        ),
+        (
+            "ca.key",
+            noise(),
+            format!("ca.key: is no private key in PKCS#8 PEM; {ca}"),
+        ),
+        (
+            "ca.key",
+            None,
+            format!("ca.key: is missing, while ca.crt is there; {ca}"),
+        ),
+        (
+            "ca.key",
+            foreign("ca.key"),
+            format!("ca.crt: is the certificate of another key; {ca}"),
+        ),
+        (
+            "admin.key",
+            None,
+            format!("admin.key: is missing, while admin.crt is there; {leaf}"),
+        ),
+        (
+            "admin.key",
+            foreign("admin.key"),
+            format!("admin.crt: is the certificate of another key; {leaf}"),
+        ),
+        (
+            "apiserver.crt",
+            noise(),
+            format!("apiserver.crt: is no certificate in PEM; {leaf}"),
+        ),
+        (
+            "sa.key",
+            noise(),
+            "sa.key: bring back a good file, or remove it to have a new one made, which ends all \
+                tokens of service accounts: no private key in PEM: no items found"
+                .to_owned(),
+        ),
+    ];
+    for (name, text, want) in cases {
+        let place = Place::new();
+        place.open(NOW);
+        match text {
+            Some(text) => fs::write(place.path(name), text).unwrap(),
+            None => fs::remove_file(place.path(name)).unwrap(),
+        }
+        assert_eq!(place.error(NOW), want);
+    }
+
+    let place = Place::new();
+    place.open(NOW);
+    for name in ["ca.crt", "ca.key"] {
+        fs::write(place.path(name), other.text(name)).unwrap();
+    }
+    assert_eq!(
+        place.error(NOW),
+        format!("apiserver.crt: is not signed by ca.crt; {leaf}")
+    );
+    for name in ["ca.crt", "ca.key"] {
+        fs::write(place.path(name), place.text(&name.replace("ca", "admin"))).unwrap();
+    }
+    assert_eq!(
+        place.error(NOW),
+        format!("ca.crt: is not the certificate of an authority; {ca}")
+    );
+    assert_eq!(
+        other.error(after(3651)),
+        format!("ca.crt: expired at 2037-01-12T08:00:00Z; {ca}")
+    );
+}
+
+fn openssl(arguments: &[&str]) -> String {
+    let program = std::env::var_os("RHUMB_TEST_OPENSSL").unwrap_or_else(|| "openssl".into());
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .expect("openssl");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(
+        output.status.success(),
+        "{arguments:?}: {}",
+        text(&output.stderr)
+    );
+    text(&output.stdout)
+}
+
+#[test]
+fn openssl_accepts_the_chains() {
+    let place = Place::new();
+    place.open(NOW);
+    let file = |name: &str| place.path(name).to_str().unwrap().to_owned();
+    let time = NOW.unix_seconds().to_string();
+    let verify = |purpose: &str, more: &[&str], certificate: &str| {
+        let ca = file("ca.crt");
+        let mut arguments = vec!["verify", "-x509_strict", "-attime", &time, "-CAfile", &ca];
+        arguments.extend(["-purpose", purpose]);
+        arguments.extend(more);
+        let certificate = file(certificate);
+        arguments.push(&certificate);
+        openssl(&arguments)
+    };
+    for host in ["localhost", "kubernetes.default.svc.cluster.local"] {
+        verify("sslserver", &["-verify_hostname", host], "apiserver.crt");
+    }
+    for address in ["127.0.0.1", "::1", "10.0.0.1"] {
+        verify("sslserver", &["-verify_ip", address], "apiserver.crt");
+    }
+    verify("sslclient", &[], "admin.crt");
+    let subject = openssl(&[
+        "x509",
+        "-noout",
+        "-subject",
+        "-nameopt",
+        "RFC2253",
+        "-in",
+        &file("admin.crt"),
+    ]);
+    assert!(
+        subject.contains("CN=kubernetes-admin") && subject.contains("O=system:masters"),
+        "{subject}"
+    );
+    let public = openssl(&["pkey", "-in", &file("sa.key"), "-pubout"]);
+    assert_eq!(
+        public.trim(),
+        place.text("sa.pub").replace("\r\n", "\n").trim()
+    );
+}
+
+#[test]
+fn what_tls_gets_is_what_the_files_hold() {
+    let place = Place::new();
+    let pki = place.open(NOW);
+    let file = |name: &str| CertificateDer::from_pem_file(place.path(name)).unwrap();
+    assert_eq!(pki.ca, file("ca.crt"));
+    assert_eq!(pki.serving.certificate, file("apiserver.crt"));
+    let key = PrivateKeyDer::from_pem_file(place.path("apiserver.key")).unwrap();
+    assert_eq!(pki.serving.key(), key);
+}
+
+#[derive(Debug)]
+struct NoAccounts;
+
+impl AccountSource for NoAccounts {
+    fn look_up(&self, _: ObjectKind, _: &str, _: &str) -> Option<ObjectState> {
+        None
+    }
+}
+
+#[test]
+fn keys_of_other_clusters_sign_tokens() {
+    let place = Place::new();
+    let file = |name: &str| place.path(name).to_str().unwrap().to_owned();
+    let own = place.open(NOW).service_account_key;
+    assert_eq!(own.public().algorithm(), "ES256");
+    for arguments in [
+        ["pkey", "-in", &file("sa.key")].as_slice(),
+        &["genrsa", "-traditional"],
+        &["genrsa", "3072"],
+    ] {
+        fs::write(place.path("sa.key"), openssl(arguments)).unwrap();
+        let key = place.open(NOW).service_account_key;
+
+        // The identity is the digest of the public key, as openssl writes it.
+        let (public, digest) = (file("public.der"), file("digest"));
+        openssl(&[
+            "pkey",
+            "-in",
+            &file("sa.key"),
+            "-pubout",
+            "-outform",
+            "DER",
+            "-out",
+            &public,
+        ]);
+        openssl(&["dgst", "-sha256", "-binary", "-out", &digest, &public]);
+        let id = URL_SAFE_NO_PAD.encode(fs::read(&digest).unwrap());
+        assert_eq!(key.public().id(), id, "{arguments:?}");
+        let read = VerifyingKey::from_spki(&fs::read(&public).unwrap()).unwrap();
+        assert_eq!(&read, key.public());
+
+        let audiences = vec!["api".to_owned()];
+        let issuer = Issuer::new("https://x", audiences.clone(), key);
+        let request = Request {
+            namespace: "default",
+            account: ObjectRef::new("bot", "u1"),
+            audiences: Vec::new(),
+            expiration_seconds: 3600,
+            bound: None,
+        };
+        let token = issuer.issue(request, NOW).unwrap().token;
+        let verifier = Verifier::new("https://x", audiences, vec![read], Arc::new(NoAccounts));
+        let published = &verifier.key_set()["keys"][0];
+        assert_eq!(published["kid"], id.as_str());
+        if published["kty"] == "RSA" {
+            assert_eq!(published["e"], "AQAB", "65537, as openssl makes them");
+            let modulus = URL_SAFE_NO_PAD
+                .decode(published["n"].as_str().unwrap())
+                .unwrap();
+            let shown = openssl(&["rsa", "-in", &file("sa.key"), "-noout", "-modulus"]);
+            let hex: String = modulus.iter().map(|byte| format!("{byte:02X}")).collect();
+            assert_eq!(shown.trim(), format!("Modulus={hex}"));
+        }
+        // The signature is good, so that the account is what is missing.
+        let missing = VerifyError::NoAccount("bot".to_owned());
+        assert_eq!(
+            verifier.verify(&token, &[], NOW),
+            Err(missing),
+            "{arguments:?}"
+        );
+        let (signed, _) = token.rsplit_once('.').unwrap();
+        let forged = format!("{signed}.{}", URL_SAFE_NO_PAD.encode([7; 64]));
+        assert_eq!(
+            verifier.verify(&forged, &[], NOW),
+            Err(VerifyError::Signature)
+        );
+    }
+}
+
+#[test]
+fn the_kubeconfig_holds_all_that_kubectl_needs() {
+    let place = Place::new();
+    let pki = place.open(NOW);
+    let path = place.0.path().join("admin.kubeconfig");
+    write_kubeconfig(&path, &pki, "https://127.0.0.1:6443").unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(
+        text.contains("\n    server: \"https://127.0.0.1:6443\"\n"),
+        "{text}"
+    );
+    for (field, file) in [
+        ("certificate-authority-data", "ca.crt"),
+        ("client-certificate-data", "admin.crt"),
+        ("client-key-data", "admin.key"),
+    ] {
+        let line = text
+            .lines()
+            .find_map(|line| line.trim().strip_prefix(&format!("{field}: ")));
+        let data = STANDARD.decode(line.unwrap()).unwrap();
+        assert_eq!(
+            String::from_utf8(data).unwrap(),
+            place.text(file),
+            "{field}"
+        );
+    }
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&path), 0o600);
+    let written = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
+    let before = written(&path);
+    write_kubeconfig(&path, &pki, "https://127.0.0.1:6443").unwrap();
+    assert_eq!(written(&path), before);
+}
+
+#[test]
+fn nothing_that_can_be_shown_holds_a_key() {
+    let pki = Place::new().open(NOW);
+    let shown = format!("{pki:?} {:?}", pki.serving);
+    assert!(shown.len() < 120 && !shown.contains("PRIVATE"), "{shown}");
+}

@@ -1,0 +1,189 @@
+//! `rhumb up`: an API server on this machine, with everything it needs.
+
+mod flags;
+mod store;
+mod tls;
+
+use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use rhumb_api::Gates;
+use rhumb_apiserver::Api;
+use rhumb_apiserver::server::{ConnectionLimits, Server, Service};
+use rhumb_apiserver::start::Options;
+use rhumb_auth::authn::TokenFile;
+use rhumb_meta::{Clock, SystemClock};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use flags::Flags;
+
+use crate::pki;
+
+/// How long requests that are under way may take once the server is told to end.
+const DRAIN_MAX: Duration = Duration::from_secs(20);
+
+/// The first address of the range that services get theirs from: the API server's own.
+const SERVICE_ADDRESS: [u8; 4] = [10, 0, 0, 1];
+
+pub(crate) fn run(flags: Flags) -> Result<ExitCode> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("no threads can be started")?
+        .block_on(serve(flags))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn serve(flags: Flags) -> Result<()> {
+    let started = Instant::now();
+    let stop = stop_on_signals()?;
+    let (gates, notes) = Gates::parse(&flags.feature_gates).context("--feature-gates")?;
+    for note in notes {
+        tracing::warn!("{note}");
+    }
+    let tokens = flags
+        .token_auth_file
+        .as_deref()
+        .map(read_tokens)
+        .transpose()?;
+    let directory = flags.data_dir()?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let listener = listen(&flags).await?;
+    let address = listener.local_addr().context("the address of the server")?;
+    let names = server_names(address);
+    let pki = pki::open(&directory, &names, clock.wall())?;
+    let url = format!("https://{}", reachable(address));
+    let kubeconfig = directory.join("admin.kubeconfig");
+    pki::write_kubeconfig(&kubeconfig, &pki, &url)?;
+    let tls = tls::config(&pki)?;
+    let (store, store_name) = store::open(&flags, &directory).await?;
+    let api = Api::start(Options {
+        store,
+        clock,
+        gates,
+        tokens,
+        service_account_key: pki.service_account_key,
+        issuer: flags.service_account_issuer.clone(),
+        public_address: reachable(address).to_string(),
+    })
+    .await?;
+    let server = Server {
+        listener,
+        tls,
+        service: Arc::new(Service::new(api.clone())),
+        limits: ConnectionLimits::default(),
+    };
+    let server = tokio::spawn(server.run(stop.clone(), DRAIN_MAX));
+    say_ready(
+        &url,
+        &directory,
+        &store_name,
+        &kubeconfig,
+        started.elapsed(),
+    );
+    stop.cancelled().await;
+    end(&api).await;
+    server.await.context("the server ended badly")?;
+    say("stopped");
+    Ok(())
+}
+
+/// Everything that clients call this server.
+fn server_names(address: SocketAddr) -> pki::ServerNames {
+    let mut names = pki::ServerNames::new(SERVICE_ADDRESS.into());
+    names.add_address(address.ip());
+    if let Some(host) = pki::host_name() {
+        names.add_host(&host);
+    }
+    names
+}
+
+/// Watchers are told that the server ends; everything else finishes.
+async fn end(api: &Api) {
+    say("stopping: finishing what is under way");
+    api.closing.store(true, Ordering::Relaxed);
+    api.hub.close().await;
+}
+
+fn stop_on_signals() -> Result<CancellationToken> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate()).context("signals cannot be received")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("signals cannot be received")?;
+    let stop = CancellationToken::new();
+    let token = stop.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        token.cancel();
+    });
+    Ok(stop)
+}
+
+fn read_tokens(path: &Path) -> Result<TokenFile> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("the token file {}", path.display()))?;
+    TokenFile::parse(&text).with_context(|| format!("the token file {}", path.display()))
+}
+
+async fn listen(flags: &Flags) -> Result<TcpListener> {
+    let address = SocketAddr::new(flags.bind_address, flags.secure_port);
+    TcpListener::bind(address)
+        .await
+        .map_err(|error| match error.kind() {
+            std::io::ErrorKind::AddrInUse => anyhow!(
+                "port {} on {} is in use; stop what uses it, or choose another with --secure-port",
+                address.port(),
+                address.ip()
+            ),
+            std::io::ErrorKind::PermissionDenied => anyhow!(
+                "no right to listen on port {}; choose one above 1023 with --secure-port",
+                address.port()
+            ),
+            std::io::ErrorKind::AddrNotAvailable => anyhow!(
+                "this machine has no address {}; give one that it has with --bind-address",
+                address.ip()
+            ),
+            _ => anyhow!("cannot listen on {address}: {error}"),
+        })
+}
+
+/// Where a client on this machine finds a server that listens there.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        ip if !ip.is_unspecified() => address,
+        ip if ip.is_ipv4() => SocketAddr::new([127, 0, 0, 1].into(), address.port()),
+        _ => SocketAddr::new(std::net::Ipv6Addr::LOCALHOST.into(), address.port()),
+    }
+}
+
+fn say_ready(url: &str, directory: &Path, store: &str, kubeconfig: &Path, took: Duration) {
+    let (bold, plain) = if std::io::stdout().is_terminal() {
+        ("\x1b[1m", "\x1b[0m")
+    } else {
+        ("", "")
+    };
+    let shown: PathBuf = kubeconfig.to_owned();
+    say(&format!(
+        "{bold}rhumb {}{plain} · Kubernetes v1.36 · {url}\n  data    {} ({store})\n  use it  export KUBECONFIG={}\n{bold}ready{plain} in {} ms",
+        env!("CARGO_PKG_VERSION"),
+        directory.display(),
+        shown.display(),
+        took.as_millis(),
+    ));
+}
+
+/// A line for the person who started it. That nobody reads it is no reason to end.
+fn say(text: &str) {
+    let mut out = std::io::stdout();
+    let _ = writeln!(out, "{text}");
+    let _ = out.flush();
+}

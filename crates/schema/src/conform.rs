@@ -1,0 +1,204 @@
+//! The form in which upstream writes an object back: what Go leaves out is left out, what it always writes is
+//! there, and quantities and times look as it prints them.
+
+use serde_json::Value;
+
+use crate::decode::{canonical_micro_time, canonical_quantity, canonical_time, float, zero};
+use crate::{Emit, Field, Object, Shape, Table, TypeId};
+
+/// Brings an object into upstream's form. Fields that the schema does not know stay as they are.
+pub fn conform(table: &Table, of: TypeId, object: &mut Object) {
+    let of = table.get(of);
+    object.retain(|name, value| match of.field(name) {
+        Some(field) => keep(table, field, value),
+        None => true,
+    });
+    for field in &of.fields {
+        if field.emit == Emit::Always && !object.contains_key(&*field.name) {
+            object.insert((*field.name).to_owned(), unset(table, field));
+        }
+    }
+}
+
+/// Brings the value of a field into upstream's form, and says whether it is written at all.
+fn keep(table: &Table, field: &Field, value: &mut Value) -> bool {
+    let omits = field.emit == Emit::UnlessEmpty;
+    if value.is_null() {
+        if !omits {
+            *value = unset(table, field);
+        }
+        return !omits;
+    }
+    conform_value(table, &field.shape, value);
+    !(omits && !field.pointer && is_empty(value))
+}
+
+/// What is written for a field that has no value.
+fn unset(table: &Table, field: &Field) -> Value {
+    if field.pointer {
+        Value::Null
+    } else {
+        whole_zero(table, &field.shape)
+    }
+}
+
+/// The zero value with all that is always written.
+fn whole_zero(table: &Table, shape: &Shape) -> Value {
+    let mut value = zero(shape);
+    if let (Shape::Object(id), Value::Object(object)) = (shape, &mut value) {
+        conform(table, *id, object);
+    }
+    value
+}
+
+fn conform_value(table: &Table, shape: &Shape, value: &mut Value) {
+    match (shape, value) {
+        (
+            Shape::Object(id) | Shape::OrBool(id) | Shape::OrList(id) | Shape::OrStrings(id),
+            Value::Object(object),
+        ) => conform(table, *id, object),
+        (Shape::OrList(id), Value::Array(items)) => {
+            for item in items {
+                conform_item(table, &Shape::Object(*id), item);
+            }
+        }
+        (Shape::List(items), Value::Array(list)) => {
+            for item in list {
+                conform_item(table, &items.shape, item);
+            }
+        }
+        (Shape::Map(values), Value::Object(map)) => {
+            for (_, value) in map {
+                conform_item(table, values, value);
+            }
+        }
+        (Shape::Quantity, value) => match value {
+            Value::String(text) => replace(text, canonical_quantity),
+            Value::Number(number) => {
+                if let Ok(canonical) = canonical_quantity(&number.to_string()) {
+                    *value = Value::String(canonical);
+                }
+            }
+            _ => {}
+        },
+        (Shape::Time, Value::String(text)) => replace(text, canonical_time),
+        (Shape::MicroTime, Value::String(text)) => replace(text, canonical_micro_time),
+        (Shape::Float64, value @ Value::Number(_)) => {
+            if let Some(number) = value.as_f64() {
+                *value = float(number);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// In a list or map, null is the zero value.
+fn conform_item(table: &Table, shape: &Shape, item: &mut Value) {
+    if item.is_null() {
+        *item = whole_zero(table, shape);
+    } else {
+        conform_value(table, shape, item);
+    }
+}
+
+fn replace(text: &mut String, canonical: fn(&str) -> Result<String, String>) {
+    if let Ok(canonical) = canonical(text) {
+        *text = canonical;
+    }
+}
+
+pub(crate) fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(object) => object.is_empty(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(of: &str, value: Value, expect: &Value) {
+        let table = Table::builtin();
+        let id = table.named(of).expect(of);
+        let Value::Object(mut object) = value else {
+            panic!("an object is expected");
+        };
+        conform(table, id, &mut object);
+        assert_eq!(&Value::Object(object), expect);
+    }
+
+    #[test]
+    fn what_go_always_writes_is_there() {
+        let empty = json!({"metadata": {}, "spec": {"containers": null}, "status": {}});
+        check("io.k8s.api.core.v1.Pod", json!({}), &empty);
+        check(
+            "io.k8s.api.core.v1.Pod",
+            json!({"spec": {"containers": [{"name": "a"}]}}),
+            &json!({
+                "metadata": {},
+                "spec": {"containers": [{"name": "a", "resources": {}}]},
+                "status": {},
+            }),
+        );
+        check(
+            "io.k8s.api.apps.v1.Deployment",
+            json!({}),
+            &json!({
+                "metadata": {},
+                "spec": {
+                    "selector": null,
+                    "strategy": {},
+                    "template": {"metadata": {}, "spec": {"containers": null}},
+                },
+                "status": {},
+            }),
+        );
+    }
+
+    #[test]
+    fn what_is_empty_is_left_out_where_go_leaves_it_out() {
+        check(
+            "io.k8s.api.core.v1.Pod",
+            json!({
+                "metadata": {
+                    "name": "a", "labels": {}, "finalizers": [], "generation": 0, "namespace": "",
+                    "creationTimestamp": null, "deletionTimestamp": null,
+                },
+                "spec": {
+                    "containers": [], "hostNetwork": false, "volumes": null,
+                    "automountServiceAccountToken": false, "terminationGracePeriodSeconds": 0,
+                },
+            }),
+            &json!({
+                "metadata": {"name": "a"},
+                "spec": {
+                    "containers": [], "automountServiceAccountToken": false,
+                    "terminationGracePeriodSeconds": 0,
+                },
+                "status": {},
+            }),
+        );
+    }
+
+    #[test]
+    fn quantities_and_times_look_as_upstream_prints_them() {
+        check(
+            "io.k8s.api.core.v1.ResourceQuota",
+            json!({
+                "metadata": {"creationTimestamp": "2024-05-01T12:00:00.5+02:00"},
+                "spec": {"hard": {"cpu": 0.5, "memory": "1024Ki", "pods": null}},
+            }),
+            &json!({
+                "metadata": {"creationTimestamp": "2024-05-01T10:00:00Z"},
+                "spec": {"hard": {"cpu": "500m", "memory": "1Mi", "pods": "0"}},
+                "status": {},
+            }),
+        );
+    }
+}

@@ -1,0 +1,272 @@
+//! Texts and what upstream reads from them, recorded in `cases.jsonl`, and what must hold for any text.
+
+use proptest::prelude::*;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::*;
+use crate::conform;
+
+const POD: &str = "io.k8s.api.core.v1.Pod";
+
+/// What upstream answered: the object as it would write it back, or an error.
+#[derive(Deserialize)]
+struct Case {
+    op: String,
+    r#type: String,
+    input: String,
+    object: Option<Object>,
+    #[serde(default)]
+    problems: Vec<String>,
+    error: Option<String>,
+}
+
+fn decode(op: &str, of: &str, input: &[u8]) -> Result<Decoded, DecodeError> {
+    let table = Table::builtin();
+    let of = table.named(of).expect("a built-in type");
+    let read = match op {
+        "json" => decode_json,
+        _ => decode_yaml,
+    };
+    let mut decoded = read(table, of, input, Options::default())?;
+    conform(table, of, &mut decoded.object);
+    Ok(decoded)
+}
+
+#[test]
+fn objects_are_read_as_upstream_does() {
+    let mut wrong = Vec::new();
+    for line in include_str!("cases.jsonl").lines() {
+        let case: Case = serde_json::from_str(line).expect(line);
+        let ours = decode(&case.op, &case.r#type, case.input.as_bytes());
+        let problems = case.problems;
+        let theirs = case
+            .object
+            .map(|object| Decoded { object, problems })
+            .ok_or_else(|| DecodeError(case.error.expect("an answer")));
+        if ours != theirs {
+            wrong.push(format!(
+                "{}\n  upstream: {theirs:?}\n  ours:     {ours:?}",
+                case.input
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn in_a_small_stack(test: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::Builder::new().stack_size(2 << 20);
+    let joined = thread.spawn(test).expect("a thread").join();
+    assert!(joined.is_ok(), "the test failed in its thread");
+}
+
+#[test]
+fn deep_nesting_is_an_error_and_not_the_end() {
+    in_a_small_stack(|| {
+        let nested = |open: &str, close: &str, depth: usize| {
+            format!("{}1{}", open.repeat(depth), close.repeat(depth))
+        };
+        let check = |of: &str, text: &str, expect: &str| {
+            let error = decode("json", of, text.as_bytes()).expect_err("too deep");
+            assert_eq!(error.0, expect);
+        };
+        let deep = nested("[", "]", 10_001);
+        check(
+            POD,
+            &format!("{{\"a\":{deep}}}"),
+            "couldn't get version/kind; json parse error: invalid character '[' exceeded max depth",
+        );
+        let revision = "io.k8s.api.apps.v1.ControllerRevision";
+        let limit = "json: nested deeper than 500 levels";
+        let data = nested("{\"a\":", "}", 9_000);
+        check(revision, &format!("{{\"data\":{data}}}"), limit);
+        let schema = nested("{\"not\":", "}", 9_000);
+        let crd = format!(
+            "{{\"spec\":{{\"versions\":[{{\"schema\":{{\"openAPIV3Schema\":{schema}}}}}]}}}}"
+        );
+        let definition =
+            "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition";
+        check(definition, &crd, limit);
+        let schema = nested("{\"items\":", "}", 9_000);
+        let crd = format!(
+            "{{\"spec\":{{\"versions\":[{{\"schema\":{{\"openAPIV3Schema\":{schema}}}}}]}}}}"
+        );
+        check(definition, &crd, limit);
+    });
+}
+
+#[test]
+fn what_is_nested_as_deep_as_allowed_can_be_read_and_dropped() {
+    in_a_small_stack(|| {
+        let depth = MAX_DEPTH - 1;
+        let text = format!(
+            "{{\"data\":{}1{}}}",
+            "[".repeat(depth - 1),
+            "]".repeat(depth - 1)
+        );
+        let decoded = decode(
+            "json",
+            "io.k8s.api.apps.v1.ControllerRevision",
+            text.as_bytes(),
+        );
+        assert!(decoded.expect("readable").object.contains_key("data"));
+    });
+}
+
+/// Others recurse through what was decoded, and may have no more of a stack than this.
+#[test]
+fn the_deepest_object_can_be_walked_through() {
+    in_a_small_stack(|| {
+        let table = Table::builtin();
+        let name =
+            "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition";
+        let of = table.named(name).expect("there");
+        let depth = MAX_DEPTH - 6;
+        let schema = format!("{}{{}}{}", "{\"not\":".repeat(depth), "}".repeat(depth));
+        let text = format!(
+            "{{\"spec\":{{\"versions\":[{{\"schema\":{{\"openAPIV3Schema\":{schema}}}}}]}}}}"
+        );
+        let mut object = decode("json", name, text.as_bytes())
+            .expect("readable")
+            .object;
+        let again = decode_value(
+            table,
+            of,
+            &Value::Object(object.clone()),
+            Options::default(),
+        );
+        assert_eq!(
+            again.expect("readable").object["spec"]["versions"],
+            object["spec"]["versions"]
+        );
+        let merged = crate::strategic_merge(table, of, &object, object.clone());
+        let merged = merged.expect("a patch");
+        assert_eq!(merged["spec"], object["spec"]);
+        let defaults = crate::Defaults::new(table, []).expect("no functions");
+        defaults.apply(of, &mut object);
+    });
+}
+
+#[test]
+fn yaml_may_be_nested_as_deep_as_its_parser_allows() {
+    in_a_small_stack(|| {
+        let depth = 200;
+        let text = format!("data: {}1{}", "{a: ".repeat(depth), "}".repeat(depth));
+        let decoded = decode(
+            "yaml",
+            "io.k8s.api.apps.v1.ControllerRevision",
+            text.as_bytes(),
+        );
+        assert!(decoded.expect("readable").object["data"].is_object());
+    });
+}
+
+#[test]
+fn unknown_fields_may_be_nested_deeper() {
+    let text = format!("{{\"foo\":{}1{}}}", "[".repeat(9_000), "]".repeat(9_000));
+    let decoded = decode("json", POD, text.as_bytes()).expect("readable");
+    assert_eq!(decoded.problems, ["unknown field \"foo\""]);
+}
+
+#[test]
+fn no_more_than_a_hundred_problems_are_listed() {
+    let fields: Vec<String> = (0..200).map(|n| format!("\"f{n}\":1")).collect();
+    let text = format!("{{{}}}", fields.join(","));
+    assert_eq!(
+        decode("json", POD, text.as_bytes())
+            .expect("readable")
+            .problems
+            .len(),
+        100
+    );
+}
+
+#[test]
+fn a_lenient_reading_looks_for_no_problems() {
+    let table = Table::builtin();
+    let of = table.named(POD).expect("there");
+    let options = Options {
+        strict: false,
+        ..Options::default()
+    };
+    let decoded =
+        decode_json(table, of, br#"{"a":1,"kind":"x","kind":"y"}"#, options).expect("readable");
+    assert_eq!(json!(decoded.object), json!({"kind": "y"}));
+    assert!(decoded.problems.is_empty());
+}
+
+#[test]
+fn bytes_that_are_no_utf8_are_replaced() {
+    let decoded = decode("json", POD, b"{\"metadata\":{\"name\":\"a\xffb\"}}").expect("readable");
+    assert_eq!(decoded.object["metadata"]["name"], "a\u{fffd}b");
+    assert!(decode("yaml", POD, b"metadata: {name: \xff}").is_err());
+}
+
+#[test]
+fn what_a_patch_made_is_read_like_any_text() {
+    let table = Table::builtin();
+    let of = table.named(POD).expect("there");
+    let value = json!({"spec": {"containers": "x"}});
+    let options = Options {
+        whole: false,
+        ..Options::default()
+    };
+    let error = decode_value(table, of, &value, options).expect_err("no list");
+    assert_eq!(
+        error.0,
+        "json: cannot unmarshal string into Go struct field PodSpec.spec.containers of type []v1.Container"
+    );
+}
+
+#[test]
+fn an_object_of_no_type_is_kept_whole() {
+    let text = br#"{"a":{"$patch":"x","b":[null,{"c":1,"c":2.5}]},"d":1,"d":null}"#;
+    let decoded = decode_any(text, true).expect("readable");
+    let expect = json!({"a": {"$patch": "x", "b": [null, {"c": 2.5}]}, "d": null});
+    assert_eq!(json!(decoded.object), expect);
+    let problems = ["duplicate field \"a.b[1].c\"", "duplicate field \"d\""];
+    assert_eq!(decoded.problems, problems);
+    let error = decode_any(b"[1]", true).expect_err("no object");
+    let expect = "json: cannot unmarshal array into Go value of type map[string]interface {}";
+    assert_eq!(error.0, expect);
+    let error = decode_any(b"{", true).expect_err("malformed");
+    assert_eq!(error.0, "unexpected end of JSON input");
+}
+
+#[test]
+fn yaml_that_grows_is_refused() {
+    let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
+    for n in 1..10 {
+        let aliases = vec![format!("*a{}", n - 1); 10].join(",");
+        bomb.push_str(&format!("a{n}: &a{n} [{aliases}]\n"));
+    }
+    assert!(decode("yaml", POD, bomb.as_bytes()).is_err());
+    in_a_small_stack(|| {
+        for (open, close) in [("[", "]"), ("{a: ", "}")] {
+            let deep = format!("{}1{}", open.repeat(9_000), close.repeat(9_000));
+            assert!(decode("yaml", POD, deep.as_bytes()).is_err());
+        }
+        let block: String = (0..3_000)
+            .map(|n| format!("{}a:\n", " ".repeat(n)))
+            .collect();
+        assert!(decode("yaml", POD, block.as_bytes()).is_err());
+    });
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = decode("json", POD, &bytes);
+        let _ = decode("yaml", POD, &bytes);
+    }
+
+    #[test]
+    fn what_is_malformed_is_what_serde_json_refuses(text in "[\\[\\]{}:,\"a1-]{0,12}") {
+        let ours = json::check(text.as_bytes());
+        let theirs = serde_json::from_str::<serde::de::IgnoredAny>(&text);
+        prop_assert_eq!(ours.is_ok(), theirs.is_ok());
+        let mut reader = json::Reader::new(text.as_bytes());
+        let read = reader.skip().and_then(|_| reader.end());
+        prop_assert_eq!(read.is_ok(), theirs.is_ok());
+    }
+}

@@ -1,0 +1,258 @@
+//! Reads JSON from the front to the back, without ever going back.
+//!
+//! It only says that something is malformed; [`super::check`] finds out what, in the rare case.
+
+use std::borrow::Cow;
+
+use super::syntax::MAX_DEPTH;
+use super::unquote::{replace_invalid, unquote};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Malformed;
+
+#[derive(Debug)]
+pub(crate) struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader { bytes, at: 0 }
+    }
+
+    /// The first byte of the next token, which stays unread.
+    pub(crate) fn peek(&mut self) -> Result<u8, Malformed> {
+        while let Some(&byte) = self.bytes.get(self.at) {
+            if !matches!(byte, b' ' | b'\n' | b'\t' | b'\r') {
+                return Ok(byte);
+            }
+            self.at += 1;
+        }
+        Err(Malformed)
+    }
+
+    fn expect(&mut self, wanted: u8) -> Result<(), Malformed> {
+        if self.peek()? != wanted {
+            return Err(Malformed);
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    /// That nothing but white space is left.
+    pub(crate) fn end(&mut self) -> Result<(), Malformed> {
+        match self.peek() {
+            Ok(_) => Err(Malformed),
+            Err(Malformed) => Ok(()),
+        }
+    }
+
+    pub(crate) fn string(&mut self) -> Result<Cow<'a, str>, Malformed> {
+        self.expect(b'"')?;
+        let rest = &self.bytes[self.at..];
+        let mut escaped = false;
+        let mut end = 0;
+        loop {
+            match rest.get(end) {
+                Some(b'"') => break,
+                Some(b'\\') => {
+                    escaped = true;
+                    end += 2;
+                }
+                Some(0..=0x1f) | None => return Err(Malformed),
+                Some(_) => end += 1,
+            }
+        }
+        self.at += end + 1;
+        let text = &rest[..end];
+        if escaped {
+            unquote(text).map(Cow::Owned)
+        } else {
+            Ok(replace_invalid(text))
+        }
+    }
+
+    pub(crate) fn number(&mut self) -> Result<&'a str, Malformed> {
+        self.peek()?;
+        let start = self.at;
+        self.take_if(|byte| byte == b'-');
+        if !self.take_if(|byte| byte == b'0') {
+            self.digits()?;
+        }
+        if self.take_if(|byte| byte == b'.') {
+            self.digits()?;
+        }
+        if self.take_if(|byte| matches!(byte, b'e' | b'E')) {
+            self.take_if(|byte| matches!(byte, b'+' | b'-'));
+            self.digits()?;
+        }
+        std::str::from_utf8(&self.bytes[start..self.at]).map_err(|_| Malformed)
+    }
+
+    fn take_if(&mut self, wanted: impl Fn(u8) -> bool) -> bool {
+        let found = self.bytes.get(self.at).is_some_and(|&byte| wanted(byte));
+        self.at += usize::from(found);
+        found
+    }
+
+    fn digits(&mut self) -> Result<(), Malformed> {
+        if !self.take_if(|byte| byte.is_ascii_digit()) {
+            return Err(Malformed);
+        }
+        while self.take_if(|byte| byte.is_ascii_digit()) {}
+        Ok(())
+    }
+
+    /// `true`, `false` or `null`.
+    pub(crate) fn word(&mut self, word: &str) -> Result<(), Malformed> {
+        self.peek()?;
+        if !self.bytes[self.at..].starts_with(word.as_bytes()) {
+            return Err(Malformed);
+        }
+        self.at += word.len();
+        Ok(())
+    }
+
+    pub(crate) fn open(&mut self, bracket: u8) -> Result<(), Malformed> {
+        self.expect(bracket)
+    }
+
+    /// The next key of an object, or `None` at its end. `first` becomes false.
+    pub(crate) fn key(&mut self, first: &mut bool) -> Result<Option<Cow<'a, str>>, Malformed> {
+        if !self.more(first, b'}')? {
+            return Ok(None);
+        }
+        let key = self.string()?;
+        self.expect(b':')?;
+        Ok(Some(key))
+    }
+
+    /// Whether a list has another item. `first` becomes false.
+    pub(crate) fn item(&mut self, first: &mut bool) -> Result<bool, Malformed> {
+        self.more(first, b']')
+    }
+
+    fn more(&mut self, first: &mut bool, end: u8) -> Result<bool, Malformed> {
+        let was_first = std::mem::replace(first, false);
+        let next = self.peek()?;
+        if next == end {
+            self.at += 1;
+            return Ok(false);
+        }
+        if !was_first {
+            self.expect(b',')?;
+        }
+        Ok(true)
+    }
+
+    /// Reads over a value of any depth, without recursion, and gives its text.
+    pub(crate) fn skip(&mut self) -> Result<&'a [u8], Malformed> {
+        self.peek()?;
+        let start = self.at;
+        let mut open: Vec<u8> = Vec::new();
+        loop {
+            match self.peek()? {
+                bracket @ (b'{' | b'[') => {
+                    self.at += 1;
+                    open.push(bracket);
+                    if open.len() > MAX_DEPTH {
+                        return Err(Malformed);
+                    }
+                    if self.enter(&mut open)? {
+                        continue;
+                    }
+                }
+                _ => self.scalar()?,
+            }
+            if !self.leave(&mut open)? {
+                return Ok(&self.bytes[start..self.at]);
+            }
+        }
+    }
+
+    /// Right after an opening bracket: true if a value comes next, false if the bracket is closed again.
+    fn enter(&mut self, open: &mut Vec<u8>) -> Result<bool, Malformed> {
+        let mut first = true;
+        let in_object = open.last() == Some(&b'{');
+        let more = if in_object {
+            self.skip_key(&mut first)?
+        } else {
+            self.item(&mut first)?
+        };
+        if !more {
+            open.pop();
+        }
+        Ok(more)
+    }
+
+    /// After a value: closes what ends here. True if another value comes next, false at the end of all.
+    fn leave(&mut self, open: &mut Vec<u8>) -> Result<bool, Malformed> {
+        while let Some(&bracket) = open.last() {
+            let mut first = false;
+            let more = if bracket == b'{' {
+                self.skip_key(&mut first)?
+            } else {
+                self.item(&mut first)?
+            };
+            if more {
+                return Ok(true);
+            }
+            open.pop();
+        }
+        Ok(false)
+    }
+
+    fn skip_key(&mut self, first: &mut bool) -> Result<bool, Malformed> {
+        if !self.more(first, b'}')? {
+            return Ok(false);
+        }
+        self.string()?;
+        self.expect(b':')?;
+        Ok(true)
+    }
+
+    fn scalar(&mut self) -> Result<(), Malformed> {
+        match self.peek()? {
+            b'"' => self.string().map(|_| ()),
+            b't' => self.word("true"),
+            b'f' => self.word("false"),
+            b'n' => self.word("null"),
+            _ => self.number().map(|_| ()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_any_depth_are_skipped() {
+        let deep = format!("{}1{}", "[{\"a\":".repeat(4000), "}]".repeat(4000));
+        for text in [
+            r#"{"a":[1,{"b":null},"c\"]"],"d":{}}"#,
+            "[]",
+            "-1.5e+3",
+            "[[],{},[{}]]",
+            &deep,
+        ] {
+            let mut reader = Reader::new(text.as_bytes());
+            assert_eq!(reader.skip(), Ok(text.as_bytes()));
+            assert_eq!(reader.end(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn malformed_values_are_not_skipped() {
+        let deep = "[".repeat(MAX_DEPTH + 1);
+        for text in [
+            "", "[", "{", "{]", "[}", "[1,]", "{\"a\"}", "{\"a\":}", "{a:1}", "01x", "1.", "1e",
+            "tru", "\"\\q\"", "\"\n\"", "\"\\", "[1 2]", &deep,
+        ] {
+            let mut reader = Reader::new(text.as_bytes());
+            let read = reader.skip().and_then(|_| reader.end());
+            assert_eq!(read, Err(Malformed), "{text:.20}");
+        }
+    }
+}

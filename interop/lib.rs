@@ -1,1 +1,0 @@
-//! Tests of rhumb beside the real thing. Everything is under `tests/`; run them with `cargo xtask interop`.

@@ -1,0 +1,198 @@
+//! The files under `cases/`: requests as data.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// One file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Topic {
+    /// The name of the file.
+    #[serde(skip)]
+    pub name: String,
+    /// Short names for pieces of paths.
+    #[serde(default, rename = "let")]
+    pub variables: BTreeMap<String, String>,
+    /// Bodies that steps begin from.
+    #[serde(default)]
+    pub objects: BTreeMap<String, Value>,
+    pub cases: Vec<Case>,
+}
+
+/// Steps that follow each other in a namespace of their own.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    pub name: String,
+    pub steps: Vec<Step>,
+}
+
+/// One request, or as many as it has variants.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Step {
+    /// The method and the path.
+    #[serde(rename = "do")]
+    pub request: String,
+    /// The type of the body. What is not said is JSON, or a merge patch for a PATCH.
+    #[serde(rename = "type")]
+    pub content_type: Option<String>,
+    pub accept: Option<String>,
+    /// `nobody`, or a token. What is not said is the administrator.
+    pub auth: Option<String>,
+    /// The user to be taken for, and its groups.
+    #[serde(rename = "as")]
+    pub user: Option<String>,
+    pub groups: Vec<String>,
+    pub headers: BTreeMap<String, String>,
+    pub body: Option<Value>,
+    /// A body that is sent as it is written.
+    pub raw: Option<String>,
+    /// The name of an object that is the body.
+    pub object: Option<String>,
+    /// What is different in this one: a merge patch.
+    pub with: Option<Value>,
+    /// Merge patches; for each the request is sent once.
+    pub variants: Vec<Value>,
+    /// So many spaces follow the body.
+    pub padding_bytes: usize,
+    /// Values of the answer that later steps use: names, and JSON pointers.
+    pub save: BTreeMap<String, String>,
+    /// Read the answer as a stream, until there are so many events.
+    pub events: Option<usize>,
+    /// Fields whose values are not compared, only whether they are there. `*` stands for anything.
+    pub ignore: Vec<String>,
+    /// Texts after which a number is not compared.
+    pub mask: Vec<String>,
+}
+
+impl Topic {
+    fn parse(name: &str, text: &str) -> Result<Self> {
+        // Without it, `y` and `n` would be booleans.
+        let options = serde_saphyr::options! { strict_booleans: true };
+        let mut topic: Self = serde_saphyr::from_str_with_options(text, options)?;
+        name.clone_into(&mut topic.name);
+        let mut names: Vec<&str> = topic.cases.iter().map(|case| case.name.as_str()).collect();
+        names.sort_unstable();
+        for pair in names.windows(2) {
+            ensure!(pair[0] != pair[1], "two cases are called {:?}", pair[0]);
+        }
+        for step in topic.cases.iter().flat_map(|case| &case.steps) {
+            topic.check(step).with_context(|| step.request.clone())?;
+        }
+        Ok(topic)
+    }
+
+    fn check(&self, step: &Step) -> Result<()> {
+        ensure!(
+            step.request.contains(' '),
+            "a step is a method and a path, such as GET /api"
+        );
+        if let Some(object) = &step.object {
+            ensure!(self.objects.contains_key(object), "no object {object:?}");
+        }
+        Ok(())
+    }
+}
+
+impl Step {
+    /// The body, for one of the variants.
+    pub fn body(&self, objects: &BTreeMap<String, Value>, variant: Option<&Value>) -> String {
+        let mut text = match (&self.raw, &self.body, &self.object) {
+            (Some(raw), ..) => raw.clone(),
+            (None, None, None) => String::new(),
+            (None, body, object) => {
+                let object = object.as_ref().and_then(|name| objects.get(name));
+                let mut tree = body.as_ref().or(object).cloned().unwrap_or_default();
+                for patch in [self.with.as_ref(), variant].into_iter().flatten() {
+                    merge(&mut tree, patch);
+                }
+                tree.to_string()
+            }
+        };
+        text.extend(std::iter::repeat_n(' ', self.padding_bytes));
+        text
+    }
+}
+
+/// A JSON merge patch (RFC 7386).
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(serde_json::Map::new());
+    }
+    let Value::Object(target) = target else {
+        return;
+    };
+    for (name, value) in patch {
+        if value.is_null() {
+            target.remove(name);
+        } else {
+            merge(target.entry(name).or_insert(Value::Null), value);
+        }
+    }
+}
+
+/// Reads all topics, or those whose names are given.
+pub fn topics(directory: &Path, wanted: &[String]) -> Result<Vec<Topic>> {
+    let mut topics = Vec::new();
+    let entries = std::fs::read_dir(directory).with_context(|| directory.display().to_string())?;
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        if path.extension().is_none_or(|end| end != "yaml")
+            || !(wanted.is_empty() || wanted.iter().any(|wanted| *wanted == name))
+        {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path)?;
+        topics.push(Topic::parse(&name, &text).with_context(|| format!("cases of topic {name}"))?);
+    }
+    if let Some(unknown) = wanted
+        .iter()
+        .find(|wanted| !topics.iter().any(|topic| topic.name == **wanted))
+    {
+        bail!("no topic {unknown:?} under {}", directory.display());
+    }
+    topics.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(topics)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_variant_is_merged_into_its_object() {
+        let text = "
+objects: {pod: {kind: Pod, metadata: {name: a, labels: {x: y}}}}
+cases:
+- name: one
+  steps: [{do: POST /api, object: pod, with: {metadata: {labels: null}}}]
+";
+        let topic = Topic::parse("t", text).expect("a topic");
+        let variant = json!({"metadata": {"name": "b"}});
+        let body = topic.cases[0].steps[0].body(&topic.objects, Some(&variant));
+        assert_eq!(body, r#"{"kind":"Pod","metadata":{"name":"b"}}"#);
+    }
+
+    #[test]
+    fn what_no_step_can_mean_is_refused() {
+        let check = |text: &str| Topic::parse("t", text).is_err();
+        assert!(check("cases: [{name: a, steps: [{do: GET}]}]"));
+        assert!(check(
+            "cases: [{name: a, steps: [{do: GET /, object: none}]}]"
+        ));
+        assert!(check("cases: [{name: a, steps: [{do: GET /, typo: 1}]}]"));
+        assert!(check("cases: [{name: a, steps: []}, {name: a, steps: []}]"));
+    }
+}

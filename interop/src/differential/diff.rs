@@ -1,0 +1,257 @@
+//! Finds where two answers differ.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use super::{Answer, Answers};
+
+/// One field that is not the same.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// The topic and the case.
+    pub case: String,
+    /// The number of the step and its request.
+    pub step: String,
+    /// Where in the answer, such as `body.spec.replicas` or `header.warning`.
+    pub path: String,
+    /// What the one has, if it has the field.
+    pub theirs: Option<Value>,
+    pub ours: Option<Value>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "    {}", self.path)?;
+        writeln!(formatter, "      upstream: {}", shown(self.theirs.as_ref()))?;
+        write!(formatter, "      ours:     {}", shown(self.ours.as_ref()))
+    }
+}
+
+fn shown(value: Option<&Value>) -> String {
+    const LENGTH_MAX: usize = 600;
+    let Some(value) = value else {
+        return "(not there)".into();
+    };
+    let text = value.to_string();
+    match text.char_indices().nth(LENGTH_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+/// The fields by which items of a list are recognised, where each item has one of its own.
+const IDENTITIES: [&str; 5] = [
+    "/metadata/name",
+    "/name",
+    "/groupVersion",
+    "/version",
+    "/resource",
+];
+
+pub fn compare(theirs: &Answers, ours: &Answers) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    for (case, theirs) in theirs {
+        let nothing = Vec::new();
+        let ours = ours.get(case).unwrap_or(&nothing);
+        for (index, theirs) in theirs.iter().enumerate() {
+            let mut found = Finder::default();
+            found.answer(theirs, ours.get(index));
+            differences.extend(
+                found
+                    .fields
+                    .into_iter()
+                    .map(|(path, theirs_ours)| Difference {
+                        case: case.clone(),
+                        step: theirs.step.clone(),
+                        path,
+                        theirs: theirs_ours.0,
+                        ours: theirs_ours.1,
+                    }),
+            );
+        }
+    }
+    differences
+}
+
+#[derive(Default)]
+struct Finder {
+    fields: Vec<(String, (Option<Value>, Option<Value>))>,
+}
+
+impl Finder {
+    fn answer(&mut self, theirs: &Answer, ours: Option<&Answer>) {
+        let Some(ours) = ours else {
+            self.found("answer", Some(&"one".into()), None);
+            return;
+        };
+        if theirs.status != ours.status {
+            self.found(
+                "status",
+                Some(&theirs.status.into()),
+                Some(&ours.status.into()),
+            );
+        }
+        let headers = |answer: &Answer| -> Map<String, Value> {
+            let header = |(name, values): (&String, &Vec<String>)| {
+                (name.clone(), Value::from(values.clone()))
+            };
+            answer.headers.iter().map(header).collect()
+        };
+        self.objects("header", &headers(theirs), &headers(ours));
+        self.values("body", &theirs.body, &ours.body);
+    }
+
+    fn found(&mut self, path: &str, theirs: Option<&Value>, ours: Option<&Value>) {
+        self.fields
+            .push((path.to_owned(), (theirs.cloned(), ours.cloned())));
+    }
+
+    fn values(&mut self, path: &str, theirs: &Value, ours: &Value) {
+        match (theirs, ours) {
+            (Value::Object(theirs), Value::Object(ours)) => self.objects(path, theirs, ours),
+            (Value::Array(theirs), Value::Array(ours)) => self.arrays(path, theirs, ours),
+            _ if theirs == ours => {}
+            _ => self.found(path, Some(theirs), Some(ours)),
+        }
+    }
+
+    fn objects(&mut self, path: &str, theirs: &Map<String, Value>, ours: &Map<String, Value>) {
+        for (name, value) in theirs {
+            let path = format!("{path}.{name}");
+            match ours.get(name) {
+                Some(ours) => self.values(&path, value, ours),
+                None => self.found(&path, Some(value), None),
+            }
+        }
+        for (name, value) in ours {
+            if !theirs.contains_key(name) {
+                self.found(&format!("{path}.{name}"), None, Some(value));
+            }
+        }
+    }
+
+    fn arrays(&mut self, path: &str, theirs: &[Value], ours: &[Value]) {
+        for identity in IDENTITIES {
+            if let (Some(theirs), Some(ours)) = (by_name(theirs, identity), by_name(ours, identity))
+            {
+                self.named(path, &theirs, &ours);
+                return;
+            }
+        }
+        for index in 0..theirs.len().max(ours.len()) {
+            let path = format!("{path}[{index}]");
+            match (theirs.get(index), ours.get(index)) {
+                (Some(theirs), Some(ours)) => self.values(&path, theirs, ours),
+                (theirs, ours) => self.found(&path, theirs, ours),
+            }
+        }
+    }
+
+    fn named(&mut self, path: &str, theirs: &Named<'_>, ours: &Named<'_>) {
+        for (name, value) in &theirs.items {
+            let path = format!("{path}[{name}]");
+            match ours.items.get(name) {
+                Some(ours) => self.values(&path, value, ours),
+                None => self.found(&path, Some(value), None),
+            }
+        }
+        for (name, value) in &ours.items {
+            if !theirs.items.contains_key(name) {
+                self.found(&format!("{path}[{name}]"), None, Some(value));
+            }
+        }
+        let common = |a: &Named<'_>, b: &Named<'_>| -> Vec<Value> {
+            let names = a.order.iter().filter(|name| b.items.contains_key(*name));
+            names.map(|name| name.as_str().into()).collect()
+        };
+        let (their_order, our_order) = (common(theirs, ours), common(ours, theirs));
+        if their_order != our_order {
+            let path = format!("{path}.order");
+            self.found(&path, Some(&their_order.into()), Some(&our_order.into()));
+        }
+    }
+}
+
+struct Named<'a> {
+    items: BTreeMap<String, &'a Value>,
+    order: Vec<String>,
+}
+
+/// The items by their names, if each has one of its own.
+fn by_name<'a>(items: &'a [Value], identity: &str) -> Option<Named<'a>> {
+    let mut named = Named {
+        items: BTreeMap::new(),
+        order: Vec::new(),
+    };
+    for item in items {
+        let name = item.pointer(identity)?.as_str()?.to_owned();
+        named.order.push(name.clone());
+        if named.items.insert(name, item).is_some() {
+            return None;
+        }
+    }
+    Some(named)
+}
+
+/// Whether the text is what the pattern says, in which `*` stands for anything.
+pub fn matches(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((start, rest)) => text.strip_prefix(start).is_some_and(|text| {
+            let mut ends = text.char_indices().map(|(index, _)| index);
+            ends.any(|index| matches(rest, &text[index..])) || matches(rest, "")
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(theirs: Value, ours: Value, expect: &[&str]) {
+        let mut finder = Finder::default();
+        finder.values("body", &theirs, &ours);
+        let paths: Vec<&str> = finder
+            .fields
+            .iter()
+            .map(|(path, _)| path.as_str())
+            .collect();
+        assert_eq!(paths, expect);
+    }
+
+    #[test]
+    fn names_every_field_that_differs() {
+        check(
+            json!({"a": [1, {"b": 2}]}),
+            json!({"a": [1, {"b": 2}]}),
+            &[],
+        );
+        check(
+            json!({"a": 1, "b": null, "c": [1, 2]}),
+            json!({"a": "1", "c": [1, 3], "d": {}}),
+            &["body.a", "body.b", "body.c[1]", "body.d"],
+        );
+        check(json!([1]), json!([1, 2]), &["body[1]"]);
+    }
+
+    #[test]
+    fn items_with_names_are_compared_by_name() {
+        check(
+            json!([{"name": "a", "x": 1}, {"name": "b"}]),
+            json!([{"name": "b"}, {"name": "a", "x": 2}, {"name": "c"}]),
+            &["body[a].x", "body[c]", "body.order"],
+        );
+    }
+
+    #[test]
+    fn patterns() {
+        assert!(matches("body.a", "body.a"));
+        assert!(matches("body.*.b*", "body.a.c.b"));
+        assert!(!matches("body.a", "body.ab"));
+        assert!(!matches("*.b", "body.bc"));
+    }
+}

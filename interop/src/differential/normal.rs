@@ -1,0 +1,283 @@
+//! Replaces what differs from run to run by placeholders.
+//!
+//! The same identity gets the same placeholder wherever it appears within a case, so that an object which was
+//! made anew, or a version that should not have changed, is still seen. Whatever the case itself wrote stays.
+
+use serde_json::{Map, Value};
+
+use super::scan;
+
+/// What one case has seen so far.
+#[derive(Debug)]
+pub struct Normal {
+    /// A name that only this run of the case uses.
+    id: String,
+    /// Everything that the case sends: what is in there is no accident.
+    written: String,
+    uids: Vec<String>,
+    versions: Vec<String>,
+    /// Generated names, and what stands for each.
+    names: Vec<(String, String)>,
+    mask: Vec<String>,
+}
+
+impl Normal {
+    pub fn new(id: &str, written: String) -> Self {
+        Self {
+            id: id.to_owned(),
+            written,
+            uids: Vec::new(),
+            versions: Vec::new(),
+            names: Vec::new(),
+            mask: Vec::new(),
+        }
+    }
+
+    /// Sets the texts after which numbers are not compared.
+    pub fn mask(&mut self, mask: &[String]) {
+        self.mask = mask.to_vec();
+    }
+
+    pub fn tree(&mut self, value: Value) -> Value {
+        match value {
+            Value::Object(fields) => Value::Object(self.object(fields)),
+            Value::Array(items) => items.into_iter().map(|item| self.tree(item)).collect(),
+            Value::String(text) => Value::String(self.text(&text)),
+            other => other,
+        }
+    }
+
+    fn object(&mut self, mut fields: Map<String, Value>) -> Map<String, Value> {
+        let kind = fields.get("kind").and_then(Value::as_str).unwrap_or("");
+        let of_many = kind.ends_with("List") || kind == "Table";
+        let is_table = kind == "Table";
+        if fields.get("type").and_then(Value::as_str) == Some("BOOKMARK") {
+            forget_version(fields.get_mut("object"));
+        }
+        if of_many && let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
+            forget_list(metadata);
+        } else if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
+            metadata.remove("managedFields");
+            self.learn_name(metadata);
+        }
+        if is_table {
+            forget_ages(&mut fields);
+        }
+        let normal = |(name, value): (String, Value)| {
+            let value = self.field(&name, value);
+            (self.text(&name), value)
+        };
+        fields.into_iter().map(normal).collect()
+    }
+
+    fn field(&mut self, name: &str, value: Value) -> Value {
+        match (name, &value) {
+            ("resourceVersion", Value::String(version)) if is_number(version) => {
+                self.version(version).into()
+            }
+            ("nodePort" | "healthCheckNodePort", Value::Number(port))
+                if !self.is_written(&port.to_string()) =>
+            {
+                "<port>".into()
+            }
+            ("token", Value::String(token)) if token.starts_with("ey") => "<token>".into(),
+            _ => self.tree(value),
+        }
+    }
+
+    fn version(&mut self, version: &str) -> String {
+        if version == "0" || self.is_written(&format!("\"{version}\"")) {
+            return version.to_owned();
+        }
+        format!(
+            "<version {}>",
+            1 + position(&mut self.versions, version.to_owned())
+        )
+    }
+
+    fn is_written(&self, text: &str) -> bool {
+        self.written.contains(text)
+    }
+
+    /// Remembers a name that the server made up.
+    fn learn_name(&mut self, metadata: &Map<String, Value>) {
+        let text = |name: &str| metadata.get(name).and_then(Value::as_str);
+        if let (Some(prefix), Some(name)) = (text("generateName"), text("name"))
+            && name.starts_with(prefix)
+            && !self.is_written(name)
+        {
+            let placeholder = format!("{prefix}<random>");
+            self.names.push((name.to_owned(), placeholder));
+        }
+    }
+
+    pub fn text(&mut self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for (name, placeholder) in &self.names {
+            text = text.replace(name, placeholder);
+        }
+        text = text.replace(&self.id, "ID");
+        if text.starts_with("10.0.0.") && text.len() <= 10 && !self.is_written(&text) {
+            return "<cluster address>".into();
+        }
+        for mask in &self.mask {
+            text = without_number_after(&text, mask);
+        }
+        self.without_identities(&text)
+    }
+
+    fn without_identities(&mut self, text: &str) -> String {
+        let mut result = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(next) = rest.chars().next() {
+            let bytes = rest.as_bytes();
+            let found = scan::uuid(bytes).or_else(|| scan::time(bytes));
+            match found.filter(|length| !self.is_written(&rest[..*length])) {
+                Some(length) => {
+                    result.push_str(&self.placeholder(&rest[..length]));
+                    rest = &rest[length..];
+                }
+                None => {
+                    result.push(next);
+                    rest = &rest[next.len_utf8()..];
+                }
+            }
+        }
+        result
+    }
+
+    fn placeholder(&mut self, found: &str) -> String {
+        if found.contains('T') {
+            let fraction = found.split_once('.').map_or(0, |(_, end)| end.len() - 1);
+            return match fraction {
+                0 => "<time>".into(),
+                digits => format!("<time with {digits} digits>"),
+            };
+        }
+        format!("<uid {}>", 1 + position(&mut self.uids, found.to_owned()))
+    }
+}
+
+fn position(seen: &mut Vec<String>, text: String) -> usize {
+    seen.iter()
+        .position(|known| *known == text)
+        .unwrap_or_else(|| {
+            seen.push(text);
+            seen.len() - 1
+        })
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// A list carries the version of the whole store, which anybody may have moved.
+fn forget_list(metadata: &mut Map<String, Value>) {
+    for (name, placeholder) in [("resourceVersion", "<version>"), ("continue", "<continue>")] {
+        if let Some(Value::String(text)) = metadata.get_mut(name)
+            && !text.is_empty()
+        {
+            placeholder.clone_into(text);
+        }
+    }
+}
+
+fn forget_version(object: Option<&mut Value>) {
+    let metadata = object.and_then(|object| object.get_mut("metadata"));
+    if let Some(Value::Object(metadata)) = metadata {
+        forget_list(metadata);
+    }
+}
+
+fn forget_ages(table: &mut Map<String, Value>) {
+    let rows = table.get_mut("rows").and_then(Value::as_array_mut);
+    for row in rows.into_iter().flatten() {
+        let cells = row.get_mut("cells").and_then(Value::as_array_mut);
+        for cell in cells.into_iter().flatten() {
+            if cell.as_str().is_some_and(scan::is_age) {
+                *cell = "<age>".into();
+            }
+        }
+    }
+}
+
+fn without_number_after(text: &str, mask: &str) -> String {
+    let mut result = String::new();
+    let mut rest = text;
+    while let Some(found) = rest.find(mask) {
+        let end = found + mask.len();
+        result.push_str(&rest[..end]);
+        rest = &rest[end..];
+        let count = scan::digits(rest.as_bytes());
+        if count > 0 {
+            result.push_str("<number>");
+        }
+        rest = &rest[count..];
+    }
+    result + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(input: Value, expect: Value) {
+        let written = "2020-01-01T00:00:00Z 10.0.0.200 nodePort 30001".to_owned();
+        let mut normal = Normal::new("abcde", written);
+        normal.mask(&["current: ".to_owned()]);
+        assert_eq!(normal.tree(input), expect);
+    }
+
+    const ONE: &str = "123e4567-e89b-12d3-a456-426614174000";
+    const TWO: &str = "223e4567-e89b-12d3-a456-426614174000";
+
+    #[test]
+    fn what_is_equal_stays_equal() {
+        check(
+            json!([ONE, TWO, format!("was {ONE}")]),
+            json!(["<uid 1>", "<uid 2>", "was <uid 1>"]),
+        );
+        check(
+            json!([{"resourceVersion": "7"}, {"resourceVersion": "8"}, {"resourceVersion": "7"}]),
+            json!([{"resourceVersion": "<version 1>"}, {"resourceVersion": "<version 2>"}, {"resourceVersion": "<version 1>"}]),
+        );
+    }
+
+    #[test]
+    fn what_the_case_wrote_stays() {
+        check(
+            json!(["2020-01-01T00:00:00Z", "2026-01-01T00:00:00Z"]),
+            json!(["2020-01-01T00:00:00Z", "<time>"]),
+        );
+        check(
+            json!(["10.0.0.200", "10.0.0.17"]),
+            json!(["10.0.0.200", "<cluster address>"]),
+        );
+        check(
+            json!([{"nodePort": 30001}, {"nodePort": 30002}]),
+            json!([{"nodePort": 30001}, {"nodePort": "<port>"}]),
+        );
+    }
+
+    #[test]
+    fn lists_tables_and_generated_names() {
+        check(
+            json!({"kind": "PodList", "metadata": {"resourceVersion": "5", "continue": "abc"}}),
+            json!({"kind": "PodList", "metadata": {"resourceVersion": "<version>", "continue": "<continue>"}}),
+        );
+        check(
+            json!({"kind": "Table", "rows": [{"cells": ["a", "5m3s", "<unknown>"]}]}),
+            json!({"kind": "Table", "rows": [{"cells": ["a", "<age>", "<unknown>"]}]}),
+        );
+        check(
+            json!({"metadata": {"generateName": "a-", "name": "a-x2x2x", "managedFields": []}}),
+            json!({"metadata": {"generateName": "a-", "name": "a-<random>"}}),
+        );
+        check(
+            json!("ns-abcde has current: 17"),
+            json!("ns-ID has current: <number>"),
+        );
+    }
+}

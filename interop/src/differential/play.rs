@@ -1,0 +1,276 @@
+//! Sends the requests of a case, and gives back what was answered.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, ensure};
+use bytes::Bytes;
+use http::HeaderMap;
+use serde_json::Value;
+
+use super::case::{Case, Step, Topic};
+use super::diff::matches;
+use super::normal::Normal;
+use super::{Answer, Answers};
+use crate::client::{Client, Identity, Question, Reply};
+
+/// The headers that are compared, where an answer has them.
+const HEADERS: [&str; 6] = [
+    "allow",
+    "content-type",
+    "location",
+    "retry-after",
+    "warning",
+    "www-authenticate",
+];
+
+/// Plays all cases whose names contain `filter`, and tells `report` which is next.
+pub async fn play_all(
+    client: &Client,
+    topics: &[Topic],
+    filter: &str,
+    mut report: impl FnMut(&str),
+) -> Result<Answers> {
+    let mut answers = Answers::new();
+    for topic in topics {
+        report(&topic.name);
+        for case in topic.cases.iter().filter(|case| case.name.contains(filter)) {
+            let name = format!("{}/{}", topic.name, case.name);
+            answers.insert(name, play(client, topic, case).await?);
+        }
+    }
+    Ok(answers)
+}
+
+async fn play(client: &Client, topic: &Topic, case: &Case) -> Result<Vec<Answer>> {
+    let mut player = Player::new(client, topic, case);
+    if player.normal_text.contains("${ns}") {
+        player.make_namespace().await?;
+    }
+    let mut answers = Vec::new();
+    for (index, step) in case.steps.iter().enumerate() {
+        let number = index + 1;
+        if step.variants.is_empty() {
+            let title = format!("{number} {}", step.request);
+            answers.push(player.take(step, None, title).await);
+        }
+        for (index, variant) in step.variants.iter().enumerate() {
+            let title = format!("{number}.{} {}", index + 1, step.request);
+            answers.push(player.take(step, Some(variant), title).await);
+        }
+    }
+    Ok(answers)
+}
+
+struct Player<'a> {
+    client: &'a Client,
+    objects: &'a BTreeMap<String, Value>,
+    variables: BTreeMap<String, String>,
+    normal: Normal,
+    normal_text: String,
+}
+
+impl<'a> Player<'a> {
+    fn new(client: &'a Client, topic: &'a Topic, case: &Case) -> Self {
+        let id = unique();
+        let mut variables = topic.variables.clone();
+        variables.insert("ns".into(), format!("ns-{id}"));
+        variables.insert("id".into(), id.clone());
+        let text = everything_sent(topic, case);
+        Self {
+            client,
+            objects: &topic.objects,
+            variables,
+            normal: Normal::new(&id, text.clone()),
+            normal_text: text,
+        }
+    }
+
+    async fn make_namespace(&self) -> Result<()> {
+        let question = Question {
+            method: "POST".into(),
+            path: "/api/v1/namespaces".into(),
+            headers: vec![("content-type".into(), "application/json".into())],
+            body: self
+                .expand(r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"${ns}"}}"#)
+                .into(),
+            ..Question::default()
+        };
+        let status = self.client.ask(&question).await?.status;
+        ensure!(
+            status.is_success(),
+            "cannot make a namespace for a case: {status}"
+        );
+        Ok(())
+    }
+
+    async fn take(&mut self, step: &Step, variant: Option<&Value>, title: String) -> Answer {
+        let question = self.question(step, variant);
+        match self.client.ask(&question).await {
+            Ok(reply) => self.answer(step, title, &reply),
+            Err(error) => Answer {
+                step: title,
+                status: 0,
+                headers: BTreeMap::new(),
+                body: format!("no answer: {error:#}").into(),
+            },
+        }
+    }
+
+    fn question(&self, step: &Step, variant: Option<&Value>) -> Question {
+        let (method, path) = step.request.split_once(' ').unwrap_or(("", ""));
+        let body = self.expand(&step.body(self.objects, variant));
+        let mut headers = Vec::new();
+        let mut header = |name: &str, value: &str| {
+            headers.push((name.to_owned(), self.expand(value)));
+        };
+        match (&step.content_type, method) {
+            (Some(given), _) if given.is_empty() => {}
+            (Some(given), _) => header("content-type", given),
+            (None, "PATCH") => header("content-type", "application/merge-patch+json"),
+            (None, _) if !body.is_empty() => header("content-type", "application/json"),
+            _ => {}
+        }
+        header(
+            "accept",
+            step.accept.as_deref().unwrap_or("application/json"),
+        );
+        if let Some(user) = &step.user {
+            header("impersonate-user", user);
+        }
+        for group in &step.groups {
+            header("impersonate-group", group);
+        }
+        for (name, value) in &step.headers {
+            header(name, value);
+        }
+        Question {
+            method: method.to_owned(),
+            path: self.expand(path),
+            headers,
+            body: body.into(),
+            identity: match step.auth.as_deref() {
+                None => Identity::Admin,
+                Some("nobody") => Identity::Nobody,
+                Some(token) => Identity::Token(self.expand(token)),
+            },
+            lines: step.events,
+        }
+    }
+
+    /// Puts in what `${…}` stands for, also within what it stands for.
+    fn expand(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for _ in 0..2 {
+            for (name, value) in &self.variables {
+                text = text.replace(&format!("${{{name}}}"), value);
+            }
+        }
+        text
+    }
+
+    fn answer(&mut self, step: &Step, title: String, reply: &Reply) -> Answer {
+        let body = parse(&reply.headers, &reply.body, step.events.is_some());
+        for (name, pointer) in &step.save {
+            if let Some(value) = body.pointer(pointer) {
+                let text = value
+                    .as_str()
+                    .map_or_else(|| value.to_string(), str::to_owned);
+                self.variables.insert(name.clone(), text);
+            }
+        }
+        self.normal.mask(&step.mask);
+        let mut answer = Answer {
+            step: title,
+            status: reply.status.as_u16(),
+            headers: self.headers(&reply.headers),
+            body: self.normal.tree(body),
+        };
+        ignore(&mut answer.body, "body", &step.ignore);
+        for pattern in &step.ignore {
+            if let Some(name) = pattern.strip_prefix("header.") {
+                answer.headers.remove(name);
+            }
+        }
+        answer
+    }
+
+    fn headers(&mut self, headers: &HeaderMap) -> BTreeMap<String, Vec<String>> {
+        let mut compared = BTreeMap::new();
+        for name in HEADERS {
+            let values: Vec<String> = headers
+                .get_all(name)
+                .iter()
+                .map(|value| self.normal.text(&String::from_utf8_lossy(value.as_bytes())))
+                .collect();
+            if !values.is_empty() {
+                compared.insert(name.to_owned(), values);
+            }
+        }
+        compared
+    }
+}
+
+/// Five letters that no other run uses.
+fn unique() -> String {
+    let bytes = *uuid::Uuid::new_v4().as_bytes();
+    let letter = |byte: u8| char::from(b'a' + byte % 26);
+    bytes[..5].iter().map(|byte| letter(*byte)).collect()
+}
+
+fn everything_sent(topic: &Topic, case: &Case) -> String {
+    let mut text = String::new();
+    for step in &case.steps {
+        text += &step.request;
+        let variants = step.variants.iter().map(Some);
+        for variant in variants.chain(step.variants.is_empty().then_some(None)) {
+            text += step.body(&topic.objects, variant).trim_end();
+        }
+    }
+    for value in topic.variables.values() {
+        text += value;
+    }
+    text
+}
+
+/// The body as a tree: the events of a stream, JSON or YAML if it is that, else text.
+fn parse(headers: &HeaderMap, body: &Bytes, is_stream: bool) -> Value {
+    let text = String::from_utf8_lossy(body);
+    if is_stream && text.starts_with('{') {
+        let parse =
+            |line: &str| -> Value { serde_json::from_str(line).unwrap_or_else(|_| line.into()) };
+        return text.lines().map(parse).collect();
+    }
+    let content_type = headers
+        .get("content-type")
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    if content_type.contains("json") {
+        serde_json::from_str(&text).ok()
+    } else if content_type.contains("yaml") {
+        serde_saphyr::from_str(&text).ok()
+    } else {
+        None
+    }
+    .unwrap_or_else(|| text.into())
+}
+
+/// Replaces the values of fields that are not compared.
+fn ignore(value: &mut Value, path: &str, patterns: &[String]) {
+    if patterns.iter().any(|pattern| matches(pattern, path)) {
+        *value = "<ignored>".into();
+        return;
+    }
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                ignore(value, &format!("{path}.{name}"), patterns);
+            }
+        }
+        Value::Array(items) => {
+            for (index, value) in items.iter_mut().enumerate() {
+                ignore(value, &format!("{path}[{index}]"), patterns);
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,43 @@
+//! Answers of the real server on disk, one file a topic, so that a comparison needs only the other server.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::Answers;
+use super::case::Topic;
+
+pub fn write(directory: &Path, answers: &Answers) -> Result<()> {
+    std::fs::create_dir_all(directory)?;
+    let mut by_topic = std::collections::BTreeMap::<&str, Answers>::new();
+    for (case, answers) in answers {
+        let topic = case.split('/').next().unwrap_or_default();
+        let recorded = by_topic.entry(topic).or_default();
+        recorded.insert(case.clone(), answers.clone());
+    }
+    for (topic, answers) in by_topic {
+        let text = serde_json::to_string_pretty(&answers)?;
+        std::fs::write(directory.join(format!("{topic}.json")), text)?;
+    }
+    Ok(())
+}
+
+/// The recorded answers to the cases whose names contain `filter`.
+pub fn read(directory: &Path, topics: &[Topic], filter: &str) -> Result<Answers> {
+    let mut answers = Answers::new();
+    for topic in topics {
+        let path = directory.join(format!("{}.json", topic.name));
+        let text = std::fs::read_to_string(&path)
+            .with_context(|| format!("{}: record it first", path.display()))?;
+        let recorded: Answers =
+            serde_json::from_str(&text).with_context(|| path.display().to_string())?;
+        for case in topic.cases.iter().filter(|case| case.name.contains(filter)) {
+            let name = format!("{}/{}", topic.name, case.name);
+            let recorded = recorded
+                .get(&name)
+                .with_context(|| format!("{name} is not recorded: record again"))?;
+            answers.insert(name, recorded.clone());
+        }
+    }
+    Ok(answers)
+}

@@ -1,0 +1,136 @@
+//! A real kube-apiserver on a real etcd. No controllers run, so none of their work is ever seen.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use rcgen::KeyPair;
+use tempfile::TempDir;
+
+use super::certificates::Authority;
+use super::process::{Process, free_ports, write};
+use super::{Server, tool};
+use crate::client::{Client, Question};
+use crate::kubeconfig::Kubeconfig;
+
+#[derive(Debug)]
+pub(super) struct Kubernetes {
+    kubeconfig: PathBuf,
+    // Dropped in this order: the API server must not see its etcd go.
+    apiserver: Process,
+    _etcd: Process,
+    _directory: TempDir,
+}
+
+impl Server for Kubernetes {
+    fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+}
+
+pub(super) fn start() -> Result<Kubernetes> {
+    let directory = tempfile::tempdir()?;
+    let [etcd_port, peer_port, port] = free_ports()?;
+    let etcd = start_etcd(directory.path(), etcd_port, peer_port).context("etcd")?;
+    let kubeconfig = write_credentials(directory.path(), port)?;
+    let apiserver = start_apiserver(directory.path(), etcd_port, port).context("kube-apiserver")?;
+    let mut server = Kubernetes {
+        kubeconfig,
+        apiserver,
+        _etcd: etcd,
+        _directory: directory,
+    };
+    wait_until_ready(&mut server).context("kube-apiserver")?;
+    Ok(server)
+}
+
+fn start_etcd(directory: &Path, port: u16, peer_port: u16) -> Result<Process> {
+    let client = format!("http://127.0.0.1:{port}");
+    let peer = format!("http://127.0.0.1:{peer_port}");
+    let mut etcd = Command::new(tool("RHUMB_TEST_ETCD", "etcd-from-source")?);
+    etcd.arg("--data-dir").arg(directory.join("etcd"));
+    etcd.args(["--listen-client-urls", &client])
+        .args(["--advertise-client-urls", &client])
+        .args(["--listen-peer-urls", &peer])
+        .args(["--initial-advertise-peer-urls", &peer])
+        .args(["--initial-cluster", &format!("default={peer}")])
+        .arg("--unsafe-no-fsync");
+    let mut process = Process::start(&mut etcd, directory.join("etcd.log"))?;
+    process.wait(|output| output.contains("ready to serve client requests"))?;
+    Ok(process)
+}
+
+/// Puts keys and certificates into the directory, and returns the kubeconfig that goes with them.
+fn write_credentials(directory: &Path, port: u16) -> Result<PathBuf> {
+    let authority = Authority::new()?;
+    write(&directory.join("ca.pem"), &authority.certificate_pem)?;
+    let server = authority.server()?;
+    write(&directory.join("server.pem"), &server.certificate_pem)?;
+    write(&directory.join("server-key.pem"), &server.key_pem)?;
+    let tokens = KeyPair::generate()?;
+    write(&directory.join("tokens.pem"), &tokens.public_key_pem())?;
+    write(&directory.join("tokens-key.pem"), &tokens.serialize_pem())?;
+    let admin = authority.user("admin", "system:masters")?;
+    let path = directory.join("admin.kubeconfig");
+    let kubeconfig = Kubeconfig {
+        server: format!("https://127.0.0.1:{port}"),
+        authority_pem: authority.certificate_pem.into_bytes(),
+        identity_pem: Some((
+            admin.certificate_pem.into_bytes(),
+            admin.key_pem.into_bytes(),
+        )),
+        token: None,
+    };
+    kubeconfig.write(&path)?;
+    Ok(path)
+}
+
+fn start_apiserver(directory: &Path, etcd_port: u16, port: u16) -> Result<Process> {
+    let file = |flag: &str, name: &str| format!("--{flag}={}", directory.join(name).display());
+    let mut apiserver = Command::new(tool("RHUMB_TEST_KUBE_APISERVER", "kube-apiserver")?);
+    apiserver
+        .arg(format!("--etcd-servers=http://127.0.0.1:{etcd_port}"))
+        .arg(format!("--secure-port={port}"))
+        .arg("--bind-address=127.0.0.1")
+        .arg("--advertise-address=127.0.0.1")
+        .arg(file("cert-dir", "certificates"))
+        .arg(file("tls-cert-file", "server.pem"))
+        .arg(file("tls-private-key-file", "server-key.pem"))
+        .arg(file("client-ca-file", "ca.pem"))
+        .arg(file("service-account-key-file", "tokens.pem"))
+        .arg(file("service-account-signing-key-file", "tokens-key.pem"))
+        .arg("--service-account-issuer=https://kubernetes.default.svc")
+        .arg("--service-cluster-ip-range=10.0.0.0/24")
+        .arg("--authorization-mode=RBAC")
+        .arg("--allow-privileged=true")
+        // Without controllers nobody makes the service account that each pod would need.
+        .arg("--disable-admission-plugins=ServiceAccount")
+        .arg("--endpoint-reconciler-type=none");
+    Process::start(&mut apiserver, directory.join("kube-apiserver.log"))
+}
+
+fn wait_until_ready(server: &mut Kubernetes) -> Result<()> {
+    let client = Client::new(&Kubeconfig::read(&server.kubeconfig)?)?;
+    // On a thread of its own, because the caller may be within a runtime already.
+    let is_ready = || {
+        std::thread::scope(|scope| {
+            scope
+                .spawn(|| readyz(&client).unwrap_or(false))
+                .join()
+                .unwrap_or(false)
+        })
+    };
+    server.apiserver.wait(|_| is_ready())
+}
+
+fn readyz(client: &Client) -> Result<bool> {
+    let question = Question {
+        method: "GET".into(),
+        path: "/readyz".into(),
+        ..Question::default()
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    Ok(runtime.block_on(client.ask(&question))?.status.is_success())
+}

@@ -1,0 +1,84 @@
+//! Processes that end with the value that holds them.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+const START_TIME_MAX: Duration = Duration::from_secs(120);
+const LOG_LINES_SHOWN: usize = 15;
+
+/// A child of this process, and the file that it writes its output to.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    pub(super) fn start(command: &mut Command, log: PathBuf) -> Result<Self> {
+        let output = File::create(&log)?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()
+            .with_context(|| format!("cannot run {}", command.get_program().display()))?;
+        Ok(Self { child, log })
+    }
+
+    /// Waits until `is_ready` says so, and fails early when the process ends.
+    pub(super) fn wait(&mut self, mut is_ready: impl FnMut(&str) -> bool) -> Result<()> {
+        let begun = Instant::now();
+        while !is_ready(&self.output()) {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("ended with {status}:\n{}", self.end_of_output());
+            }
+            if begun.elapsed() > START_TIME_MAX {
+                bail!("is not ready in time:\n{}", self.end_of_output());
+            }
+            sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }
+
+    fn output(&self) -> String {
+        let bytes = std::fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    fn end_of_output(&self) -> String {
+        let output = self.output();
+        let lines: Vec<&str> = output.lines().collect();
+        lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself; then there is nothing to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Ports that nobody listens on now.
+pub(super) fn free_ports<const COUNT: usize>() -> Result<[u16; COUNT]> {
+    let mut ports = [0; COUNT];
+    let mut held = Vec::with_capacity(COUNT);
+    for port in &mut ports {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        *port = listener.local_addr()?.port();
+        held.push(listener);
+    }
+    Ok(ports)
+}
+
+/// Writes a file that is only ours to read.
+pub(super) fn write(path: &Path, content: &str) -> Result<()> {
+    std::fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,55 @@
+//! rhumb, as a user starts it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+
+use super::process::{Process, free_ports};
+use super::{Server, target};
+
+#[derive(Debug)]
+pub(super) struct Rhumb {
+    kubeconfig: PathBuf,
+    _process: Process,
+    _directory: TempDir,
+}
+
+impl Server for Rhumb {
+    fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+}
+
+pub(super) fn start() -> Result<Rhumb> {
+    let directory = tempfile::tempdir()?;
+    let data = directory.path().join("data");
+    let [port] = free_ports()?;
+    let mut rhumb = Command::new(binary()?);
+    rhumb.arg("up").arg("--data-dir").arg(&data);
+    rhumb.args(["--secure-port", &port.to_string()]);
+    let mut process = Process::start(&mut rhumb, directory.path().join("rhumb.log"))?;
+    process
+        .wait(|output| output.lines().any(|line| line.contains("ready")))
+        .context("rhumb")?;
+    Ok(Rhumb {
+        kubeconfig: data.join("admin.kubeconfig"),
+        _process: process,
+        _directory: directory,
+    })
+}
+
+/// The one that a variable names, or the newest build.
+fn binary() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("RHUMB_TEST_RHUMB") {
+        return Ok(path.into());
+    }
+    let builds = ["debug", "bench", "release"].map(|profile| target().join(profile).join("rhumb"));
+    let built = |path: &PathBuf| path.metadata().and_then(|file| file.modified()).ok();
+    let newest = builds.into_iter().filter(|path| path.is_file());
+    match newest.max_by_key(built) {
+        Some(path) => Ok(path),
+        None => bail!("no rhumb: build it, or say in RHUMB_TEST_RHUMB where it is"),
+    }
+}

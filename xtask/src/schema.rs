@@ -1,0 +1,204 @@
+//! `cargo xtask schema`: the table of what every field of every built-in kind is, from Go's types and OpenAPI.
+//!
+//! Go knows pointers, omitempty, embedding, protobuf numbers and names of types; OpenAPI knows list types, keys,
+//! what is required and defaults. `crates/schema/src/text.rs` reads what is written here and says what it means.
+
+mod facts;
+mod openapi;
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::steps::root;
+use facts::{FieldFacts, ShapeFacts, TypeFacts};
+use openapi::Definitions;
+
+const TABLE: &str = "crates/schema/src/builtin.table";
+
+pub(crate) fn run(k8s_api: &Path) -> Result<()> {
+    let definitions = Definitions::read(k8s_api)?;
+    let mut types = ask_go()?;
+    types.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut table = String::from(
+        "# What every field of every built-in kind is. Made by `cargo xtask schema`; text.rs says how to read it.\n",
+    );
+    for facts in &types {
+        print_type(&mut table, facts, &definitions)
+            .with_context(|| format!("type {}", facts.name))?;
+    }
+    let path = root().join(TABLE);
+    std::fs::write(&path, &table).with_context(|| format!("cannot write {}", path.display()))?;
+    println!("{TABLE}: {} types, {} bytes", types.len(), table.len());
+    Ok(())
+}
+
+fn ask_go() -> Result<Vec<TypeFacts>> {
+    let output = Command::new("go")
+        .args(["run", "."])
+        .current_dir(root().join("interop/gotypes"))
+        .output()
+        .context("cannot run go: version 1.26 or later must be on the PATH")?;
+    ensure!(
+        output.status.success(),
+        "interop/gotypes: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::Deserializer::from_slice(&output.stdout)
+        .into_iter()
+        .collect::<Result<_, _>>()
+        .context("cannot read the answer of interop/gotypes")
+}
+
+fn print_type(out: &mut String, facts: &TypeFacts, definitions: &Definitions) -> Result<()> {
+    let atomic = definitions.is_atomic_type(&facts.name);
+    let atomic = if atomic { " atomic" } else { "" };
+    writeln!(out, "\n{} {}{atomic}", facts.name, facts.go)?;
+    let mut fields: Vec<&FieldFacts> = facts.fields.iter().collect();
+    fields.sort_by(|a, b| a.name.cmp(&b.name));
+    for field in fields {
+        print_field(out, facts, field, definitions)
+            .with_context(|| format!("field {}", field.name))?;
+    }
+    Ok(())
+}
+
+fn print_field(
+    out: &mut String,
+    of: &TypeFacts,
+    field: &FieldFacts,
+    definitions: &Definitions,
+) -> Result<()> {
+    let property = definitions.property(&of.name, &field.name);
+    let flags = flags(field, definitions.is_required(&of.name, &field.name));
+    write!(
+        out,
+        " {} {} {flags} {}",
+        field.name,
+        field.number,
+        field.shape.text()
+    )?;
+    for embedding in &field.embedded {
+        write!(out, " in={}:{}", embedding.go, embedding.number)?;
+    }
+    print_lists_and_maps(out, field, property)?;
+    print_patch_strategy(out, field)?;
+    if field.go != field.shape.go() {
+        write!(out, " go={}", field.go.replace(' ', ""))?;
+    }
+    if let Some(default) = definitions.default(&of.name, &field.name) {
+        write!(out, " default={default}")?;
+    }
+    out.push('\n');
+    Ok(())
+}
+
+/// `r` required, `p` pointer, `o` left out when empty. Go never leaves out a struct for omitempty.
+fn flags(field: &FieldFacts, required: bool) -> String {
+    let omitted =
+        field.omitzero || (field.omitempty && (field.pointer || !field.shape.is_struct()));
+    let flags: String = [(required, 'r'), (field.pointer, 'p'), (omitted, 'o')]
+        .into_iter()
+        .filter_map(|(set, flag)| set.then_some(flag))
+        .collect();
+    if flags.is_empty() {
+        "-".to_owned()
+    } else {
+        flags
+    }
+}
+
+fn print_lists_and_maps(
+    out: &mut String,
+    field: &FieldFacts,
+    property: Option<&Value>,
+) -> Result<()> {
+    let Some(property) = property else {
+        return Ok(());
+    };
+    if field.shape.list.is_some() {
+        match property["x-kubernetes-list-type"].as_str() {
+            Some("set") => out.push_str(" set"),
+            Some("map") => {
+                let keys: Option<Vec<&str>> = property["x-kubernetes-list-map-keys"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .map(Value::as_str)
+                    .collect();
+                let keys = keys.context("list map keys are not texts")?;
+                write!(out, " keys={}", keys.join(","))?;
+            }
+            None | Some("atomic") => {}
+            Some(other) => anyhow::bail!("unknown list type {other}"),
+        }
+    }
+    if let Some(kind) = property["x-kubernetes-map-type"].as_str() {
+        write!(out, " {kind}")?;
+    }
+    Ok(())
+}
+
+fn print_patch_strategy(out: &mut String, field: &FieldFacts) -> Result<()> {
+    for strategy in field.patch_strategy.split(',').filter(|s| !s.is_empty()) {
+        match strategy {
+            "merge" if field.shape.list.is_some() => {
+                write!(out, " merge={}", field.patch_merge_key)?;
+            }
+            "merge" => {}
+            "retainKeys" => out.push_str(" retainkeys"),
+            "replace" => out.push_str(" replace"),
+            other => anyhow::bail!("unknown patch strategy {other}"),
+        }
+    }
+    Ok(())
+}
+
+impl ShapeFacts {
+    /// As the table has it.
+    fn text(&self) -> String {
+        if let Some(items) = &self.list {
+            format!("[]{}", items.text())
+        } else if let Some(values) = &self.map {
+            format!("map:{}", values.text())
+        } else {
+            self.object.clone().unwrap_or_else(|| self.plain.clone())
+        }
+    }
+
+    /// As Go names it, if all of its parts have the names that one would expect.
+    fn go(&self) -> String {
+        if let Some(items) = &self.list {
+            format!("[]{}", items.go())
+        } else if let Some(values) = &self.map {
+            format!("map[string]{}", values.go())
+        } else if let Some(object) = &self.object {
+            let mut parts = object.rsplit('.');
+            let name = parts.next().unwrap_or_default();
+            format!("{}.{name}", parts.next().unwrap_or_default())
+        } else {
+            match self.plain.as_str() {
+                "bytes" => "[]uint8",
+                "quantity" => "resource.Quantity",
+                "intorstring" => "intstr.IntOrString",
+                "time" => "v1.Time",
+                "microtime" => "v1.MicroTime",
+                "duration" => "v1.Duration",
+                "any" => "runtime.RawExtension",
+                "orbool" => "v1.JSONSchemaPropsOrBool",
+                "orlist" => "v1.JSONSchemaPropsOrArray",
+                "orstrings" => "v1.JSONSchemaPropsOrStringArray",
+                plain => plain,
+            }
+            .to_owned()
+        }
+    }
+
+    fn is_struct(&self) -> bool {
+        let simple = ["string", "bool", "int32", "int64", "float64", "bytes"];
+        self.list.is_none() && self.map.is_none() && !simple.contains(&self.plain.as_str())
+    }
+}
