@@ -55,7 +55,7 @@ impl Rules for RuntimeClass {
         errors: &mut ErrorList,
     ) {
         self.validate_create(object, request, errors);
-        checks::immutable(&object.field("handler"), &old.field("handler"), errors);
+        crate::checks::immutable_text(&object.field("handler"), &old.field("handler"), errors);
     }
 }
 
