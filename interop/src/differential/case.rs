@@ -66,8 +66,12 @@ pub struct Step {
     pub events: Option<usize>,
     /// Fields whose values are not compared, only whether they are there. `*` stands for anything.
     pub ignore: Vec<String>,
+    /// Lists whose order means nothing.
+    pub unordered: Vec<String>,
     /// Texts after which a number is not compared.
     pub mask: Vec<String>,
+    /// So much time passes afterwards, because the server notices this change a little later.
+    pub wait_ms: u64,
 }
 
 impl Topic {

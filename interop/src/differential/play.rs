@@ -1,6 +1,7 @@
 //! Sends the requests of a case, and gives back what was answered.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use bytes::Bytes;
@@ -105,7 +106,9 @@ impl<'a> Player<'a> {
 
     async fn take(&mut self, step: &Step, variant: Option<&Value>, title: String) -> Answer {
         let question = self.question(step, variant);
-        match self.client.ask(&question).await {
+        let answered = self.client.ask(&question).await;
+        tokio::time::sleep(Duration::from_millis(step.wait_ms)).await;
+        match answered {
             Ok(reply) => self.answer(step, title, &reply),
             Err(error) => Answer {
                 step: title,
@@ -185,7 +188,14 @@ impl<'a> Player<'a> {
             headers: self.headers(&reply.headers),
             body: self.normal.tree(body),
         };
-        ignore(&mut answer.body, "body", &step.ignore);
+        each_field(&mut answer.body, "body", &step.ignore, &|value| {
+            *value = "<ignored>".into();
+        });
+        each_field(&mut answer.body, "body", &step.unordered, &|value| {
+            if let Value::Array(items) = value {
+                items.sort_by_key(Value::to_string);
+            }
+        });
         for pattern in &step.ignore {
             if let Some(name) = pattern.strip_prefix("header.") {
                 answer.headers.remove(name);
@@ -254,21 +264,21 @@ fn parse(headers: &HeaderMap, body: &Bytes, is_stream: bool) -> Value {
     .unwrap_or_else(|| text.into())
 }
 
-/// Replaces the values of fields that are not compared.
-fn ignore(value: &mut Value, path: &str, patterns: &[String]) {
+/// Changes every field whose path is one of these.
+fn each_field(value: &mut Value, path: &str, patterns: &[String], change: &impl Fn(&mut Value)) {
     if patterns.iter().any(|pattern| matches(pattern, path)) {
-        *value = "<ignored>".into();
+        change(value);
         return;
     }
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
-                ignore(value, &format!("{path}.{name}"), patterns);
+                each_field(value, &format!("{path}.{name}"), patterns, change);
             }
         }
         Value::Array(items) => {
             for (index, value) in items.iter_mut().enumerate() {
-                ignore(value, &format!("{path}[{index}]"), patterns);
+                each_field(value, &format!("{path}[{index}]"), patterns, change);
             }
         }
         _ => {}

@@ -317,7 +317,9 @@ fn addresses(status: &View<'_>, old: &View<'_>, list: &str, errors: &mut ErrorLi
         errors.push(Error::internal(list.path(), detail));
     }
     if dual_stack != Ok(true) || list.len() > 2 {
-        let shown = checks::go_list(&list, |item| checks::go_struct(item, &[("IP", "ip")]));
+        let shown = checks::go_list(&list, |item| {
+            checks::go_struct(item, &[("IP", "ip", "\"\"")])
+        });
         let detail = "may specify no more than one IP for each IP family";
         errors.push(Error::invalid(list.path(), shown, detail));
     }

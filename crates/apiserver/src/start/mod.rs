@@ -1,6 +1,7 @@
 //! How a server comes to be: caches filled, policy known, the first objects there.
 
 mod accounts;
+mod aggregation;
 mod bootstrap;
 mod policy;
 
@@ -57,7 +58,7 @@ impl Api {
         let kinds = rhumb_api::kinds::all();
         let hub = start_hub(&options, &kinds).await?;
         let registry = Registry::new(kinds, table, |prefix| hub.cache(prefix))?;
-        let policy = policy::follow(&registry);
+        let (policy, roles_changed) = policy::follow(&registry);
         let (authenticator, issuer) =
             service_accounts(options.issuer, options.service_account_key, &registry);
         let api = Arc::new(Api {
@@ -80,6 +81,7 @@ impl Api {
             closing: AtomicBool::new(false),
         });
         bootstrap::run(&api).await.map_err(StartError::Bootstrap)?;
+        aggregation::keep(&api, roles_changed);
         Ok(api)
     }
 }

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use rhumb_meta::gotext;
 use serde_json::Value;
 
-use super::scalars::{any_number, zero};
+use super::scalars::zero;
 use super::spot::{self, Spot, Step};
 use super::times::{canonical_micro_time, canonical_time};
 use super::{MAX_DEPTH, NO_KIND, Options};
@@ -317,7 +317,7 @@ impl<'t, 'i> Walk<'t, 'i> {
             b'n' => self.reader.word("null").map(|()| Value::Null)?,
             b't' => self.reader.word("true").map(|()| Value::Bool(true))?,
             b'f' => self.reader.word("false").map(|()| Value::Bool(false))?,
-            _ => any_number(self.reader.number()?),
+            _ => self.any_number(here)?,
         })
     }
 
