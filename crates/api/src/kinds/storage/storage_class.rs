@@ -19,6 +19,7 @@ pub(super) fn kind() -> Kind {
         "storageclasses",
         "io.k8s.api.storage.v1.StorageClass",
     )
+    .returns_deleted()
     .short(&["sc"])
     .rules(StorageClassRules)
 }
