@@ -57,11 +57,8 @@ impl Service {
     /// Always gives an answer; a bug in a handler is a 500 of that request alone.
     pub async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
         let is_head = request.method() == Method::HEAD;
-<<<<<<< HEAD
         let gzip = accepts_gzip(request.headers());
-=======
         let accept = request.headers().get(ACCEPT).cloned();
->>>>>>> 81b6bbace0be20cdbb8f7a9a9c2863ff40cf894c
         let reply = match AssertUnwindSafe(self.reply(request, peer))
             .catch_unwind()
             .await
