@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use rhumb_cache::{Cache, Hub, Message, Options, Resource, Scope, Start, WatchRequest, Watcher};
-use rhumb_meta::{Revision, StoragePrefix, fields, labels};
+use rhumb_meta::{StoragePrefix, fields, labels};
 use tokio::task::JoinSet;
 
 use crate::machine;
@@ -68,7 +68,11 @@ async fn measure(arguments: &Arguments, watchers: usize, asked: Asked) -> Result
     let last = source.last();
     let mut tasks = JoinSet::new();
     for index in 0..watchers {
-        tasks.spawn(follow(watch(&cache, index, asked)?, last));
+        let expected = match asked {
+            Asked::OwnLabel => source.changes_of(index),
+            Asked::Everything => arguments.changes,
+        };
+        tasks.spawn(follow(watch(&cache, index, asked)?, expected));
     }
     let begun = Instant::now();
     source.go();
@@ -77,7 +81,7 @@ async fn measure(arguments: &Arguments, watchers: usize, asked: Asked) -> Result
     let applied = begun.elapsed();
     let mut events = 0;
     while let Some(told) = tasks.join_next().await {
-        events += told?;
+        events += told??;
     }
     let told = begun.elapsed();
     let asked = match asked {
@@ -106,15 +110,14 @@ fn watch(cache: &Cache, index: usize, asked: Asked) -> Result<Watcher> {
     Ok(cache.watch(request)?)
 }
 
-/// Takes the bytes of every event, until all changes have been told.
-async fn follow(mut watcher: Watcher, last: Revision) -> usize {
+/// Takes the bytes of as many events as there must be.
+async fn follow(mut watcher: Watcher, expected: usize) -> Result<usize> {
     let mut events = 0;
-    while watcher.progress() < Some(last) {
-        let next = tokio::time::timeout(Duration::from_millis(20), watcher.next());
-        if let Ok(Ok(Message::Event(event))) = next.await {
+    while events < expected {
+        if let Message::Event(event) = watcher.next().await? {
             std::hint::black_box(event.frame());
             events += 1;
         }
     }
-    events
+    Ok(events)
 }

@@ -22,6 +22,7 @@ const FIRST: Revision = Revision::new(1);
 pub(crate) struct Source {
     entries: Vec<Entry>,
     changes: Arc<Vec<ChangeSet>>,
+    changes_by_label: Vec<usize>,
     /// Whether the changes may begin.
     begun: watch::Sender<bool>,
 }
@@ -42,8 +43,7 @@ impl Source {
             })
             .collect();
         let change = |number: usize| {
-            // A large stride, so that changes fall all over the tree.
-            let index = number.wrapping_mul(7919) % objects;
+            let index = object_of(number, objects);
             let put = Change::Put {
                 key: entries[index].key.clone(),
                 value: entries[index].value.clone(),
@@ -54,14 +54,27 @@ impl Source {
                 changes: Arc::from([put]),
             }
         };
+        let mut changes_by_label = vec![0; LABELS];
+        for number in 0..changes {
+            changes_by_label[object_of(number, objects) % LABELS] += 1;
+        }
         let changes = Arc::new((0..changes).map(change).collect());
         let mut entries = entries;
         entries.sort_by(|a, b| a.key.cmp(&b.key));
         Source {
             entries,
             changes,
+            changes_by_label,
             begun: watch::Sender::new(false),
         }
+    }
+
+    /// How many changes concern the objects with this label value.
+    pub(crate) fn changes_of(&self, label: usize) -> usize {
+        self.changes_by_label
+            .get(label)
+            .copied()
+            .unwrap_or_default()
     }
 
     pub(crate) fn go(&self) {
@@ -71,6 +84,11 @@ impl Source {
     pub(crate) fn last(&self) -> Revision {
         self.changes.last().map_or(FIRST, |set| set.revision)
     }
+}
+
+/// Which object a change concerns: a large stride, so that changes fall all over the tree.
+fn object_of(change: usize, objects: usize) -> usize {
+    change.wrapping_mul(7919) % objects
 }
 
 #[async_trait]

@@ -39,17 +39,6 @@ pub(crate) fn get<'a>(object: &'a Object, path: &[&str]) -> Option<&'a Value> {
     parent.get(*last).filter(|value| !value.is_null())
 }
 
-/// The objects of a list below `path`.
-pub(crate) fn items<'a>(
-    object: &'a mut Object,
-    path: &[&str],
-) -> impl Iterator<Item = &'a mut Object> {
-    let list = path
-        .split_last()
-        .and_then(|(last, parents)| find(object, parents)?.get_mut(*last)?.as_array_mut());
-    list.into_iter().flatten().filter_map(Value::as_object_mut)
-}
-
 pub(crate) fn is_absent(object: &Object, name: &str) -> bool {
     object.get(name).is_none_or(Value::is_null)
 }
@@ -77,12 +66,4 @@ pub(crate) fn default_number(object: &mut Object, name: &str, value: i64) {
 
 pub(crate) fn text<'a>(object: &'a Object, name: &str) -> &'a str {
     object.get(name).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// Gives `object` what `old` has below `name`, or nothing.
-pub(crate) fn keep(object: &mut Object, old: &Object, name: &str) {
-    match old.get(name) {
-        Some(value) => object.insert(name.to_owned(), value.clone()),
-        None => object.remove(name),
-    };
 }

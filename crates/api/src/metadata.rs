@@ -13,7 +13,7 @@ use rhumb_meta::{gotext, validation};
 
 use crate::{Kind, NameRule, View, checks, selectors};
 
-pub use names::name_problems;
+pub use names::{name_problems, validate_given as validate_name};
 
 /// All annotations of an object together, keys and values.
 pub const ANNOTATIONS_MAX_BYTES: usize = 256 * 1024;
@@ -29,6 +29,7 @@ pub fn validate_create(object: &View<'_>, kind: &Kind, errors: &mut ErrorList) {
         kind.is_namespaced(),
         errors,
     );
+    validate_known_finalizers(object, kind, errors);
 }
 
 /// Checks the metadata of a changed object, which has the old one's system fields where it had none.
@@ -43,6 +44,7 @@ pub fn validate_update(object: &View<'_>, old: &View<'_>, kind: &Kind, errors: &
         errors,
     );
     validate_change(&metadata, &old.field("metadata"), errors);
+    validate_known_finalizers(object, kind, errors);
 }
 
 /// Checks metadata by itself: that of a new object, or of a template with a rule of its own for names.
@@ -123,6 +125,23 @@ pub fn validate_finalizers(finalizers: &View<'_>, errors: &mut ErrorList) {
         let detail = format!("finalizer {ORPHAN} and {FOREGROUND} cannot be both set");
         finalizers.invalid(errors, detail);
     }
+}
+
+fn validate_known_finalizers(object: &View<'_>, kind: &Kind, errors: &mut ErrorList) {
+    let metadata = object.field("metadata");
+    for finalizer in metadata.field("finalizers").items() {
+        if kind.known_finalizers && !is_known_finalizer(finalizer.str()) {
+            checks::invalid_text(&finalizer, errors, UNKNOWN_FINALIZER);
+        }
+    }
+}
+
+pub(crate) const UNKNOWN_FINALIZER: &str =
+    "name is neither a standard finalizer name nor is it fully qualified";
+
+/// Whether a finalizer has a domain, or is one of Kubernetes itself.
+pub(crate) fn is_known_finalizer(name: &str) -> bool {
+    name.contains('/') || matches!(name, "kubernetes" | ORPHAN | FOREGROUND)
 }
 
 fn no_new_finalizers(finalizers: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {

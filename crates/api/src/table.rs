@@ -22,10 +22,10 @@ pub struct Column {
 /// is stored.
 #[derive(Debug, Clone, Copy)]
 pub struct Printer {
-    pub columns: &'static [Column],
-    pub cells: fn(&Object, Timestamp) -> Vec<Value>,
+    columns: &'static [Column],
+    cells: fn(&Object, Timestamp) -> Vec<Value>,
     /// Says of an object that it is through with what it was made for, and how that ended.
-    pub completed: fn(&Object) -> Option<Completed>,
+    completed: fn(&Object) -> Option<Completed>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,9 +93,18 @@ impl Printer {
         }
     }
 
-    pub const fn completed(mut self, completed: fn(&Object) -> Option<Completed>) -> Printer {
+    pub const fn completing(mut self, completed: fn(&Object) -> Option<Completed>) -> Printer {
         self.completed = completed;
         self
+    }
+
+    pub fn columns(&self) -> &[Column] {
+        self.columns
+    }
+
+    /// The cells of an object's row, one for each column.
+    pub fn cells(&self, object: &Object, now: Timestamp) -> Vec<Value> {
+        (self.cells)(object, now)
     }
 
     pub fn column_definitions(&self) -> Vec<Value> {

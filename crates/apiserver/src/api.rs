@@ -14,6 +14,7 @@ use rhumb_store::Store;
 use tokio::time::Instant;
 
 use crate::admission;
+use crate::openapi::Documents;
 use crate::resources::{Call, Registry};
 
 /// How long a read waits for a revision that the cache does not have yet.
@@ -36,6 +37,7 @@ pub struct Api {
     pub policy: Arc<PolicyIndex>,
     /// Where clients find the server: `127.0.0.1:6443`.
     pub public_address: String,
+    pub documents: Documents,
     pub closing: AtomicBool,
 }
 

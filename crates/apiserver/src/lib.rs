@@ -15,7 +15,7 @@ mod api;
 pub mod discovery;
 pub mod http;
 pub mod objects;
-mod openapi;
+pub mod openapi;
 pub mod request;
 pub mod resources;
 pub mod server;

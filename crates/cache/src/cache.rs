@@ -60,6 +60,15 @@ impl Cache {
                 }))
     }
 
+    /// One object of the latest version. Cheaper than a snapshot for that: while somebody holds one, every change
+    /// has to copy a part of the tree.
+    pub fn get(&self, key: &ObjectKey) -> Result<Option<Arc<Entry>>, Unreadable> {
+        self.inner
+            .latest()
+            .get(key)
+            .map(Option::<&Arc<Entry>>::cloned)
+    }
+
     /// The version as of a revision of the recent past.
     pub fn snapshot_at(&self, revision: Revision) -> Result<Snapshot, HistoryError> {
         self.inner.snapshot_at(revision)

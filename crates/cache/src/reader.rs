@@ -28,6 +28,9 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 /// How often old history is given up where no changes come.
 const TRIM_INTERVAL: Duration = Duration::from_secs(15);
 
+/// How often everything is read anew when the store gives up the revision that is being read.
+const START_ATTEMPTS: usize = 5;
+
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 
 /// What the hub asks of the reader.
@@ -76,7 +79,16 @@ impl Reader {
         if let Some(stream) = self.start_in_the_past(current).await {
             return Ok(stream);
         }
-        Ok(self.read_all(current).await?)
+        let mut attempts_left = START_ATTEMPTS;
+        loop {
+            attempts_left -= 1;
+            let current = self.store.revision().await?;
+            match self.read_all(current).await {
+                // What was being read was given up meanwhile.
+                Err(rhumb_store::Error::Compacted { .. }) if attempts_left > 0 => {}
+                read => return Ok(read?),
+            }
+        }
     }
 
     /// Reads what there was some time ago and follows the changes since then, so that they are in the history.

@@ -23,6 +23,13 @@ pub(crate) struct Version {
 }
 
 impl Version {
+    pub(crate) fn get(&self, key: &ObjectKey) -> Result<Option<&Arc<Entry>>, Unreadable> {
+        match self.unreadable.get(key) {
+            Some(unreadable) => Err(Unreadable::clone(unreadable)),
+            None => Ok(self.objects.get(key)),
+        }
+    }
+
     pub(crate) fn apply(&mut self, change: &Change) {
         self.set(&change.key, change.new.clone());
         self.revision = change.revision;
@@ -76,10 +83,7 @@ impl Snapshot {
 
     /// The object at `key`, if there is one.
     pub fn get(&self, key: &ObjectKey) -> Result<Option<&Arc<Entry>>, Unreadable> {
-        match self.version.unreadable.get(key) {
-            Some(unreadable) => Err(Unreadable::clone(unreadable)),
-            None => Ok(self.version.objects.get(key)),
-        }
+        self.version.get(key)
     }
 
     /// The objects in key order, as pages of a list follow it: those of one namespace if one is given, and

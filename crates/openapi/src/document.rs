@@ -19,12 +19,26 @@ use crate::schemas::Schemas;
 pub struct OpenApi<'a> {
     kinds: &'a [Kind],
     table: &'a Table,
+    custom: Option<&'a CustomSchemas>,
 }
+
+/// The schemas of custom kinds as their definitions have them, by the name of the type.
+pub type CustomSchemas = BTreeMap<String, Value>;
 
 impl<'a> OpenApi<'a> {
     /// The table must hold the types of the kinds; a type that it does not hold is described as an open object.
     pub fn new(kinds: &'a [Kind], table: &'a Table) -> OpenApi<'a> {
-        OpenApi { kinds, table }
+        OpenApi {
+            kinds,
+            table,
+            custom: None,
+        }
+    }
+
+    /// The schemas of custom kinds, which are shown as they are.
+    pub fn with_schemas(mut self, custom: &'a CustomSchemas) -> OpenApi<'a> {
+        self.custom = Some(custom);
+        self
     }
 
     /// What `/openapi/v3` answers: where each document is, with a hash that changes when the document does.
@@ -55,7 +69,7 @@ impl<'a> OpenApi<'a> {
         }
         let kinds = self.kinds_of(name);
         let paths = self.paths_of(name);
-        let schemas = Schemas::new(self.table, Dialect::V3, self.kinds, &kinds);
+        let schemas = self.schemas(Dialect::V3, &kinds);
         let types = schemas.closure(mentioned(&paths));
         let document = V3 {
             openapi: "3.0.0",
@@ -110,13 +124,17 @@ impl<'a> OpenApi<'a> {
             .flat_map(|name| self.paths_of(name))
             .collect();
         paths.sort_by(|(one, _), (other, _)| one.cmp(other));
-        let schemas = Schemas::new(self.table, Dialect::V2, self.kinds, &kinds);
+        let schemas = self.schemas(Dialect::V2, &kinds);
         let types = schemas.closure(mentioned(&paths));
         make(&Parts {
             paths: &paths,
             schemas: &schemas,
             types: &types,
         })
+    }
+
+    fn schemas(&self, dialect: Dialect, kinds: &[(&Kind, &str)]) -> Schemas<'a> {
+        Schemas::new(self.table, self.custom, dialect, self.kinds, kinds)
     }
 
     /// The names of all documents of version 3.
@@ -145,7 +163,16 @@ impl<'a> OpenApi<'a> {
         let this = Fingerprint::of_server().with(name);
         self.kinds_of(name)
             .into_iter()
-            .fold(this, |all, (kind, _)| all.with_kind(kind))
+            .fold(this, |all, (kind, _)| self.with_kind(all, kind))
+    }
+
+    fn with_kind(&self, all: Fingerprint, kind: &Kind) -> Fingerprint {
+        kind.versions
+            .iter()
+            .filter_map(|served| self.custom?.get(served.schema.as_ref()))
+            .fold(all.with_kind(kind), |all, schema| {
+                all.with(&schema.to_string())
+            })
     }
 
     fn paths_of(&self, name: &str) -> Vec<Path> {

@@ -29,4 +29,4 @@ mod schemas;
 #[cfg(test)]
 mod tests;
 
-pub use document::OpenApi;
+pub use document::{CustomSchemas, OpenApi};

@@ -8,6 +8,7 @@ use rhumb_schema::{Emit, Field, Items, Shape, Table, Topology, Type};
 use serde_json::{Map, Value, json};
 
 use crate::descriptions::Descriptions;
+use crate::document::CustomSchemas;
 use crate::names;
 use crate::operation::{Dialect, gvk_json};
 
@@ -18,24 +19,27 @@ const EXTENSIONS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.
 
 /// Writes types of a table, and the few that a table knows as shapes of values.
 pub(crate) struct Schemas<'a> {
-    pub(crate) table: &'a Table,
-    pub(crate) descriptions: Descriptions,
-    pub(crate) dialect: Dialect,
+    table: &'a Table,
+    custom: Option<&'a CustomSchemas>,
+    descriptions: Descriptions,
+    dialect: Dialect,
     /// Kinds by the type of their objects, and of their lists.
-    pub(crate) kinds: BTreeMap<String, Vec<GroupVersionKind>>,
+    kinds: BTreeMap<String, Vec<GroupVersionKind>>,
     /// Types of the objects that lists hold, by the type of the list.
-    pub(crate) lists: BTreeMap<String, String>,
+    lists: BTreeMap<String, String>,
 }
 
 impl<'a> Schemas<'a> {
     pub(crate) fn new(
         table: &'a Table,
+        custom: Option<&'a CustomSchemas>,
         dialect: Dialect,
         all_kinds: &[Kind],
         kinds: &[(&Kind, &str)],
     ) -> Schemas<'a> {
         let mut schemas = Schemas {
             table,
+            custom,
             descriptions: Descriptions::collect(),
             dialect,
             kinds: BTreeMap::new(),
@@ -115,6 +119,9 @@ impl<'a> Schemas<'a> {
         if let Some(item) = self.lists.get(name) {
             return vec![item.clone(), names::meta("ListMeta")];
         }
+        if self.custom(name).is_some() {
+            return vec![names::meta("ObjectMeta")];
+        }
         let fields = self.find(name).into_iter().flat_map(|found| &found.fields);
         fields
             .filter_map(|field| {
@@ -130,6 +137,10 @@ impl<'a> Schemas<'a> {
             .collect()
     }
 
+    fn custom(&self, name: &str) -> Option<&'a Value> {
+        self.custom?.get(name)
+    }
+
     fn find(&self, name: &str) -> Option<&'a Type> {
         self.table.named(name).map(|id| self.table.get(id))
     }
@@ -138,6 +149,8 @@ impl<'a> Schemas<'a> {
     pub(crate) fn schema(&self, name: &str) -> Value {
         let mut json = if let Some(item) = self.lists.get(name) {
             self.list(item)
+        } else if let Some(custom) = self.custom(name) {
+            self.custom_object(custom)
         } else if let Some(leaf) = leaf(name, self.dialect) {
             leaf
         } else if let Some(found) = self.find(name) {
@@ -183,23 +196,56 @@ impl<'a> Schemas<'a> {
         json
     }
 
-    fn list(&self, item: &str) -> Value {
-        let mut items = self.dialect.reference(item);
-        let mut metadata = self.dialect.reference(&names::meta("ListMeta"));
+    /// A custom kind, with the fields that every kind has. Version 2 of OpenAPI cannot say all that a custom
+    /// schema may, and no client that needs it reads version 2: there it is an object of any fields.
+    fn custom_object(&self, schema: &Value) -> Value {
+        let mut object = match (self.dialect, schema.as_object()) {
+            (Dialect::V3, Some(object)) => object.clone(),
+            _ => Map::from_iter([("type".to_string(), "object".into())]),
+        };
+        let properties = object.get("properties").and_then(Value::as_object);
+        let mut properties = properties.cloned().unwrap_or_default();
+        for (name, property) in [
+            ("apiVersion", self.text(self.descriptions.api_version())),
+            ("kind", self.text(self.descriptions.kind())),
+            (
+                "metadata",
+                self.metadata("ObjectMeta", "Metadata of the object."),
+            ),
+        ] {
+            properties.insert(name.to_string(), property);
+        }
+        object.insert("properties".to_string(), properties.into());
+        object.into()
+    }
+
+    fn text(&self, description: &str) -> Value {
+        json!({ "type": "string", "description": description })
+    }
+
+    fn metadata(&self, name: &str, description: &str) -> Value {
+        let mut metadata = self.dialect.reference(&names::meta(name));
         if self.dialect == Dialect::V3 {
-            items = json!({ "allOf": [items], "default": {} });
             metadata = json!({ "allOf": [metadata], "default": {} });
         }
-        metadata["description"] = "Metadata of the list.".into();
+        metadata["description"] = description.into();
+        metadata
+    }
+
+    fn list(&self, item: &str) -> Value {
+        let mut items = self.dialect.reference(item);
+        if self.dialect == Dialect::V3 {
+            items = json!({ "allOf": [items], "default": {} });
+        }
         let kind = item.rsplit('.').next().unwrap_or_default();
         json!({
             "description": format!("A list of {kind} objects."),
             "type": "object",
             "properties": {
-                "apiVersion": { "type": "string", "description": self.descriptions.api_version() },
+                "apiVersion": self.text(self.descriptions.api_version()),
                 "items": { "type": "array", "items": items, "description": "The objects of the list." },
-                "kind": { "type": "string", "description": self.descriptions.kind() },
-                "metadata": metadata,
+                "kind": self.text(self.descriptions.kind()),
+                "metadata": self.metadata("ListMeta", "Metadata of the list."),
             },
             "required": ["items"],
         })

@@ -1,1 +1,322 @@
+//! Facts that clients of the documents stand on.
 
+use std::collections::BTreeSet;
+
+use rhumb_api::{Kind, Scope, kinds};
+use rhumb_schema::Table;
+use serde_json::{Value, json};
+
+use crate::{CustomSchemas, OpenApi};
+
+fn v3(name: &str) -> Value {
+    let kinds = kinds::all();
+    let api = OpenApi::new(&kinds, Table::builtin());
+    serde_json::from_slice(&api.v3(name).unwrap()).unwrap()
+}
+
+pub(crate) fn v2() -> Value {
+    let kinds = kinds::all();
+    serde_json::from_slice(&OpenApi::new(&kinds, Table::builtin()).v2_json()).unwrap()
+}
+
+fn names() -> Vec<String> {
+    let kinds = kinds::all();
+    let index = OpenApi::new(&kinds, Table::builtin()).v3_index();
+    index["paths"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .cloned()
+        .collect()
+}
+
+/// Every value of this name, however deep.
+fn all<'a>(json: &'a Value, name: &str, found: &mut Vec<&'a str>) {
+    match json {
+        Value::Object(object) => {
+            for (key, value) in object {
+                match value {
+                    Value::String(text) if key == name => found.push(text),
+                    _ => all(value, name, found),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| all(item, name, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn groups_have_as_many_paths_as_upstream() {
+    for (name, paths) in [
+        ("api/v1", 113),
+        ("apis/apps/v1", 38),
+        ("apis/batch/v1", 15),
+        ("apis/authorization.k8s.io/v1", 5),
+        ("apis/storage.k8s.io/v1", 28),
+        ("apis/apps", 1),
+        ("version", 1),
+    ] {
+        assert_eq!(
+            v3(name)["paths"].as_object().unwrap().len(),
+            paths,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn every_reference_leads_somewhere() {
+    let documents: Vec<Value> = names().iter().map(|name| v3(name)).chain([v2()]).collect();
+    for document in documents {
+        let mut references = Vec::new();
+        all(&document, "$ref", &mut references);
+        for reference in references {
+            let pointer = reference.trim_start_matches('#');
+            assert!(document.pointer(pointer).is_some(), "{reference}");
+        }
+    }
+}
+
+#[test]
+fn every_operation_has_its_own_id() {
+    let document = v2();
+    let mut ids = Vec::new();
+    all(&document, "operationId", &mut ids);
+    let distinct: BTreeSet<&str> = ids.iter().copied().collect();
+    assert_eq!(ids.len(), distinct.len());
+    for id in [
+        "createCoreV1NamespacedPod",
+        "listCoreV1PodForAllNamespaces",
+        "deleteAppsV1CollectionNamespacedDeployment",
+        "patchAppsV1NamespacedDeploymentScale",
+        "watchRbacAuthorizationV1ClusterRoleList",
+        "connectCoreV1GetNodeProxyWithPath",
+        "createCoreV1NamespacedServiceAccountToken",
+        "getStorageV1APIResources",
+    ] {
+        assert!(distinct.contains(id), "{id}");
+    }
+}
+
+#[test]
+fn a_pod_is_described_as_explain_wants_it() {
+    let document = v3("api/v1");
+    let schemas = &document["components"]["schemas"];
+    let pod = &schemas["io.k8s.api.core.v1.Pod"];
+    assert_eq!(
+        pod["x-kubernetes-group-version-kind"],
+        json!([{ "group": "", "kind": "Pod", "version": "v1" }])
+    );
+    assert!(pod["description"].as_str().unwrap().starts_with("Pod is"));
+    assert_eq!(
+        pod["properties"]["spec"]["allOf"][0]["$ref"],
+        "#/components/schemas/io.k8s.api.core.v1.PodSpec"
+    );
+    let spec = &schemas["io.k8s.api.core.v1.PodSpec"];
+    assert_eq!(spec["required"], json!(["containers"]));
+    let volumes = &spec["properties"]["volumes"];
+    assert_eq!(volumes["type"], "array");
+    assert_eq!(volumes["x-kubernetes-list-map-keys"], json!(["name"]));
+    assert_eq!(volumes["x-kubernetes-patch-strategy"], "merge,retainKeys");
+    let port = &schemas["io.k8s.api.core.v1.ContainerPort"]["properties"];
+    assert_eq!(port["protocol"]["default"], "TCP");
+    assert_eq!(port["containerPort"]["format"], "int32");
+    let limits = &schemas["io.k8s.api.core.v1.ResourceRequirements"]["properties"]["limits"];
+    assert_eq!(
+        limits["additionalProperties"]["$ref"],
+        "#/components/schemas/io.k8s.apimachinery.pkg.api.resource.Quantity"
+    );
+}
+
+#[test]
+fn almost_every_field_has_a_description() {
+    let document = v2();
+    let mut without = Vec::new();
+    for (name, definition) in document["definitions"].as_object().unwrap() {
+        let properties = definition["properties"].as_object().into_iter().flatten();
+        without.extend(
+            properties
+                .filter(|(_, property)| property.get("description").is_none())
+                .map(|(field, _)| format!("{name}.{field}")),
+        );
+    }
+    // Upstream has nothing to say about them either, most of which are in schemas of custom resources.
+    assert!(without.len() <= 50, "{}: {without:?}", without.len());
+}
+
+#[test]
+fn a_write_tells_what_it_takes() {
+    let document = v3("apis/apps/v1");
+    let item = &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"];
+    let patch = &item["patch"];
+    assert_eq!(patch["x-kubernetes-action"], "patch");
+    assert_eq!(
+        patch["x-kubernetes-group-version-kind"],
+        json!({ "group": "apps", "kind": "Deployment", "version": "v1" })
+    );
+    // kubectl looks for these two before it sends them.
+    let taken: Vec<&str> = patch["parameters"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|parameter| parameter["name"].as_str())
+        .collect();
+    assert_eq!(
+        taken,
+        ["dryRun", "fieldManager", "fieldValidation", "force"]
+    );
+    let shared: Vec<&str> = item["parameters"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|parameter| parameter["name"].as_str())
+        .collect();
+    assert_eq!(shared, ["name", "namespace", "pretty"]);
+    assert!(
+        patch["requestBody"]["content"]
+            .get("application/apply-patch+yaml")
+            .is_some()
+    );
+}
+
+#[test]
+fn subresources_speak_their_own_kinds() {
+    let document = v2();
+    for (path, method, action, kind, content) in [
+        (
+            "apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale",
+            "put",
+            "put",
+            "Scale",
+            "io.k8s.api.autoscaling.v1.Scale",
+        ),
+        (
+            "api/v1/namespaces/{namespace}/pods/{name}/eviction",
+            "post",
+            "post",
+            "Eviction",
+            "io.k8s.api.policy.v1.Eviction",
+        ),
+        (
+            "api/v1/namespaces/{namespace}/pods/{name}/status",
+            "get",
+            "get",
+            "Pod",
+            "io.k8s.api.core.v1.Pod",
+        ),
+        (
+            "api/v1/namespaces/{namespace}/pods/{name}",
+            "delete",
+            "delete",
+            "Pod",
+            "io.k8s.api.core.v1.Pod",
+        ),
+        (
+            "api/v1/namespaces/{namespace}/configmaps/{name}",
+            "delete",
+            "delete",
+            "ConfigMap",
+            "io.k8s.apimachinery.pkg.apis.meta.v1.Status",
+        ),
+    ] {
+        let operation = &document["paths"][format!("/{path}")][method];
+        assert_eq!(operation["x-kubernetes-action"], action, "{path}");
+        assert_eq!(
+            operation["x-kubernetes-group-version-kind"]["kind"], kind,
+            "{path}"
+        );
+        let reference = format!("#/definitions/{content}");
+        assert_eq!(
+            operation["responses"]["200"]["schema"]["$ref"], reference,
+            "{path}"
+        );
+    }
+}
+
+#[test]
+fn the_index_names_every_document_with_a_hash_of_it() {
+    let kinds = kinds::all();
+    let api = OpenApi::new(&kinds, Table::builtin());
+    let index = api.v3_index();
+    let hash = api.v3_hash("apis/apps/v1").unwrap();
+    assert_eq!(
+        index["paths"]["apis/apps/v1"]["serverRelativeURL"],
+        format!("/openapi/v3/apis/apps/v1?hash={hash}")
+    );
+    assert!(index["paths"].get("api").is_some() && index["paths"].get("apis/apps").is_some());
+    assert_eq!(api.v3("apis/nothing/v1"), None);
+    assert_eq!(api.v3_hash("apis/nothing/v1"), None);
+}
+
+#[test]
+fn a_new_kind_changes_the_hash_of_its_document_only() {
+    let before = kinds::all();
+    let mut after = kinds::all();
+    after.push(Kind::new(
+        Scope::Cluster,
+        "apps",
+        "v1",
+        "Thing",
+        "things",
+        "org.example.v1.Thing",
+    ));
+    let table = Table::builtin();
+    let (before, after) = (OpenApi::new(&before, table), OpenApi::new(&after, table));
+    assert_ne!(
+        before.v3_hash("apis/apps/v1"),
+        after.v3_hash("apis/apps/v1")
+    );
+    assert_eq!(before.v3_hash("api/v1"), after.v3_hash("api/v1"));
+    assert_ne!(before.v2_hash(), after.v2_hash());
+    let document: Value = serde_json::from_slice(&after.v3("apis/apps/v1").unwrap()).unwrap();
+    assert_eq!(
+        document["components"]["schemas"]["org.example.v1.Thing"]["type"],
+        "object"
+    );
+}
+
+#[test]
+fn a_custom_kind_is_described_by_its_own_schema() {
+    let kinds = [Kind::new(
+        Scope::Namespaced,
+        "example.org",
+        "v1",
+        "Thing",
+        "things",
+        "org.example.v1.Thing",
+    )];
+    let schema = |of: &str| {
+        let size = json!({ "type": "integer", "description": of });
+        let spec = json!({ "type": "object", "properties": { "size": size } });
+        let schema = json!({ "type": "object", "properties": { "spec": spec } });
+        CustomSchemas::from([("org.example.v1.Thing".to_string(), schema)])
+    };
+    let (old, new) = (schema("How big."), schema("How tall."));
+    let api = OpenApi::new(&kinds, Table::builtin());
+    let hash = |schemas| api.with_schemas(schemas).v3_hash("apis/example.org/v1");
+    assert_ne!(hash(&old), hash(&new));
+
+    let document = api.with_schemas(&new).v3("apis/example.org/v1").unwrap();
+    let document: Value = serde_json::from_slice(&document).unwrap();
+    let thing = &document["components"]["schemas"]["org.example.v1.Thing"];
+    assert_eq!(
+        thing["properties"]["spec"]["properties"]["size"]["description"],
+        "How tall."
+    );
+    assert_eq!(thing["x-kubernetes-group-version-kind"][0]["kind"], "Thing");
+    assert_eq!(
+        thing["properties"]["metadata"]["allOf"][0]["$ref"],
+        "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+    );
+
+    for strange in [json!("nonsense"), json!({ "properties": [] })] {
+        let strange = CustomSchemas::from([("org.example.v1.Thing".to_string(), strange)]);
+        assert!(
+            api.with_schemas(&strange)
+                .v3("apis/example.org/v1")
+                .is_some()
+        );
+        assert!(!api.with_schemas(&strange).v2_json().is_empty());
+    }
+}

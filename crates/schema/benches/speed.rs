@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use rhumb_schema::{Options, Table, conform, decode_json, decode_yaml, strategic_merge};
 
 const ROUNDS: u32 = 20_000;
+const BATCHES: u32 = 200;
 
 const POD: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-6d4b75cb6d-hx9zq","namespace":"shop",
 "labels":{"app":"web","pod-template-hash":"6d4b75cb6d","tier":"frontend"},"annotations":{"example.com/checksum":"0f343b0931126a20f133d67c2b018a3b"},
@@ -18,13 +19,17 @@ const POD: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-6d4
 "restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","serviceAccountName":"web","securityContext":{},"schedulerName":"default-scheduler",
 "tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}],"priority":0,"enableServiceLinks":true,"preemptionPolicy":"PreemptLowerPriority"}}"#;
 
+/// Shows the best of several batches: others may use the machine as well.
 fn measure(what: &str, rounds: u32, mut work: impl FnMut()) {
-    let started = Instant::now();
-    for _ in 0..rounds {
-        work();
+    let mut best = Duration::MAX;
+    for _ in 0..BATCHES.min(rounds) {
+        let started = Instant::now();
+        for _ in 0..rounds.div_ceil(BATCHES) {
+            work();
+        }
+        best = best.min(started.elapsed() / rounds.div_ceil(BATCHES));
     }
-    let each: Duration = started.elapsed() / rounds;
-    println!("{what:32} {each:>12.2?}");
+    println!("{what:32} {best:>12.2?}");
 }
 
 fn main() {

@@ -62,7 +62,7 @@ impl TableBuilder {
             let fields = merge_fields(old.fields, new.fields);
             new = Type { fields, ..old };
         }
-        new.fields.sort_by(|a, b| a.name.cmp(&b.name));
+        new.index();
         *slot = Some(new);
         id
     }
@@ -183,6 +183,24 @@ mod tests {
     }
 
     #[test]
+    fn every_field_is_found_by_its_name_alone() {
+        for found in Table::builtin().types() {
+            for field in &found.fields {
+                let name = &*field.name;
+                assert_eq!(found.field(name).map(|field| &*field.name), Some(name));
+                for other in [
+                    format!("{name}x"),
+                    name[1..].to_owned(),
+                    name.to_uppercase(),
+                ] {
+                    let exists = found.fields.iter().any(|field| *field.name == *other);
+                    assert_eq!(found.field(&other).is_some(), exists, "{other}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_later_text_adds_fields_and_replaces_them() {
         let mut builder = TableBuilder::new();
         builder
@@ -220,11 +238,8 @@ mod tests {
         let mut builder = TableBuilder::new();
         builder.declare("first");
         let id = builder.import(builtin, schema);
-        builder.define(Type {
-            name: "first".into(),
-            fields: [crate::Field::new("metadata", Shape::Object(id))].into(),
-            ..Type::default()
-        });
+        let metadata = crate::Field::new("metadata", Shape::Object(id));
+        builder.define(Type::new("first", "v1.First", vec![metadata]));
         let table = builder.build().expect("complete");
         let owners = table.get(id).field("ownerReferences").expect("there");
         let owner = table.get(owners.shape.object().expect("objects"));

@@ -33,6 +33,8 @@ pub struct Type {
     pub atomic: bool,
     /// Fields that are not listed are kept as they are.
     pub open: bool,
+    /// The beginnings of the fields' names, by which they are found. Filled in when the table is built.
+    pub(crate) prefixes: Box<[u64]>,
 }
 
 #[derive(Debug, Clone)]
@@ -141,19 +143,58 @@ impl Table {
 }
 
 impl Type {
+    /// A type that is neither atomic nor open.
+    pub fn new(name: &str, go: &str, fields: Vec<Field>) -> Type {
+        Type {
+            name: name.into(),
+            go: go.into(),
+            fields: fields.into(),
+            ..Type::default()
+        }
+    }
+
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.position(name).map(|at| &self.fields[at])
     }
 
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
-        self.fields
-            .binary_search_by(|field| (*field.name).cmp(name))
-            .ok()
+        let wanted = prefix(name);
+        let first = self.prefixes.partition_point(|&prefix| prefix < wanted);
+        let same = self.prefixes[first..]
+            .iter()
+            .take_while(|&&prefix| prefix == wanted);
+        let found = self.fields[first..]
+            .iter()
+            .zip(same)
+            .position(|(field, _)| &*field.name == name);
+        found.map(|at| first + at)
+    }
+
+    /// Puts the fields in order, and makes them easy to find.
+    pub(crate) fn index(&mut self) {
+        self.fields.sort_by(|a, b| a.name.cmp(&b.name));
+        self.prefixes = self
+            .fields
+            .iter()
+            .map(|field| prefix(&field.name))
+            .collect();
     }
 
     /// The name without the package, as errors about its fields have it.
     pub(crate) fn short_go(&self) -> &str {
         self.go.rsplit('.').next().unwrap_or_default()
+    }
+}
+
+/// The first eight bytes of a name, as a number that sorts like the name.
+fn prefix(name: &str) -> u64 {
+    match name.as_bytes().first_chunk::<8>() {
+        Some(chunk) => u64::from_be_bytes(*chunk),
+        None => name
+            .bytes()
+            .chain(std::iter::repeat(0))
+            .take(8)
+            .fold(0, |number, byte| number << 8 | u64::from(byte)),
     }
 }
 

@@ -7,14 +7,14 @@ use std::sync::LazyLock;
 
 use tempfile::TempDir;
 
-use crate::protocol::{Answer, Question};
+use crate::protocol::{Answer, Question, SOURCE};
 
 static PROGRAM: LazyLock<(TempDir, PathBuf)> = LazyLock::new(build);
 
 fn build() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let program = folder.path().join("apimachinery");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("apimachinery");
+    let program = folder.path().join("oracle");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(SOURCE);
     let output = Command::new("go")
         .args(["build", "-o"])
         .arg(&program)

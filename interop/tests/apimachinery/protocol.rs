@@ -6,6 +6,9 @@ use rhumb_meta::LabelSelector;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+/// Where the Go program is.
+pub(crate) const SOURCE: &str = "apimachinery";
+
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Question {
     pub(crate) op: &'static str,

@@ -14,6 +14,8 @@ const GRACE_SECONDS: i64 = 30;
 
 pub(super) const TYPES: &[(&str, Fill)] = &[
     ("io.k8s.api.core.v1.Pod", pod),
+    ("io.k8s.api.core.v1.PodTemplate", pod_template),
+    ("io.k8s.api.core.v1.PodTemplateSpec", pod_template_spec),
     ("io.k8s.api.core.v1.PodSpec", pod_spec),
     ("io.k8s.api.core.v1.Container", container),
     ("io.k8s.api.core.v1.EphemeralContainer", container),
@@ -23,6 +25,10 @@ pub(super) const TYPES: &[(&str, Fill)] = &[
     ("io.k8s.api.core.v1.GRPCAction", grpc),
     ("io.k8s.api.core.v1.ResourceRequirements", resources::round),
     ("io.k8s.api.core.v1.ObjectFieldSelector", field_selector),
+    (
+        "io.k8s.api.core.v1.ResourceFieldSelector",
+        resource_field_selector,
+    ),
     ("io.k8s.api.core.v1.Volume", volume),
     ("io.k8s.api.core.v1.HostPathVolumeSource", host_path),
     ("io.k8s.api.core.v1.SecretVolumeSource", mode),
@@ -71,7 +77,40 @@ fn unset(object: &mut Object, name: &str, value: impl Into<Value>) {
     }
 }
 
+/// Annotations by which init containers were given before there was a field for them.
+const INIT_CONTAINER_ANNOTATIONS: [&str; 4] = [
+    "pod.alpha.kubernetes.io/init-containers",
+    "pod.alpha.kubernetes.io/init-container-statuses",
+    "pod.beta.kubernetes.io/init-containers",
+    "pod.beta.kubernetes.io/init-container-statuses",
+];
+
+fn drop_init_container_annotations(object: &mut Object) {
+    let annotations = object
+        .get_mut("metadata")
+        .and_then(|metadata| metadata.get_mut("annotations"));
+    if let Some(Value::Object(annotations)) = annotations {
+        annotations.retain(|key, _| !INIT_CONTAINER_ANNOTATIONS.contains(&key.as_str()));
+    }
+}
+
+/// A part that is there even if nothing was said of it.
+fn part(object: &mut Object, name: &str) {
+    absent(object, name, json!({}));
+}
+
+fn pod_template(object: &mut Object) {
+    part(object, "template");
+}
+
+fn pod_template_spec(object: &mut Object) {
+    drop_init_container_annotations(object);
+    part(object, "spec");
+}
+
 fn pod(object: &mut Object) {
+    drop_init_container_annotations(object);
+    part(object, "spec");
     let Some(Value::Object(spec)) = object.get_mut("spec") else {
         return;
     };
@@ -165,6 +204,10 @@ fn grpc(object: &mut Object) {
 
 fn field_selector(object: &mut Object) {
     unset(object, "apiVersion", "v1");
+}
+
+fn resource_field_selector(object: &mut Object) {
+    absent(object, "divisor", "0");
 }
 
 fn volume(object: &mut Object) {

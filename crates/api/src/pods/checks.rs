@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use rhumb_meta::Quantity;
-use rhumb_meta::field::{Error, ErrorList, Path};
+use rhumb_meta::field::{BadValue, Error, ErrorList, Path};
 use rhumb_meta::validation::{self, Problems};
+use rhumb_meta::{Quantity, gotext};
 
 use crate::View;
 use crate::selectors::push_problems;
@@ -37,6 +37,24 @@ pub(crate) fn required(view: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
+/// A field as errors show it: upstream's name for it in code, its own, and what stands for it if absent.
+pub(crate) type Shown = (&'static str, &'static str, &'static str);
+
+/// An object as errors show it.
+pub(crate) fn go_struct(view: &View<'_>, fields: &[Shown]) -> String {
+    let fields = fields.iter().map(|(shown, field, absent)| {
+        let value = view.get(field).map(gotext::json);
+        format!("\"{shown}\":{}", value.as_deref().unwrap_or(absent))
+    });
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+}
+
+/// A list of objects as errors show it.
+pub(crate) fn go_list(list: &View<'_>, shown: impl Fn(&View<'_>) -> String) -> BadValue {
+    let items: Vec<String> = list.items().map(|item| shown(&item)).collect();
+    BadValue::Rendered(format!("[{}]", items.join(",")))
+}
+
 /// The text must be one of those; an empty one is missing.
 pub(crate) fn required_one_of(view: &View<'_>, supported: &[&str], errors: &mut ErrorList) {
     if view.str().is_empty() {
@@ -49,7 +67,8 @@ pub(crate) fn required_one_of(view: &View<'_>, supported: &[&str], errors: &mut 
 /// The text must be one of those.
 pub(crate) fn one_of(view: &View<'_>, supported: &[&str], errors: &mut ErrorList) {
     if !supported.contains(&view.str()) {
-        errors.push(Error::not_supported(view.path(), view.str(), supported));
+        let shown = BadValue::json(view.str());
+        errors.push(Error::not_supported(view.path(), shown, supported));
     }
 }
 
@@ -298,18 +317,18 @@ pub(crate) fn sloppy_ip(address: &str) -> Option<IpAddr> {
     parts.next().is_none().then(|| IpAddr::from(octets))
 }
 
-/// Whether both families of addresses are among these.
-pub(crate) fn is_dual_stack<'a>(addresses: impl Iterator<Item = &'a str>) -> bool {
+/// Whether both families of addresses are among these; the place of one that is no address is an error.
+pub(crate) fn is_dual_stack<'a>(addresses: impl Iterator<Item = &'a str>) -> Result<bool, usize> {
     let (mut v4, mut v6) = (false, false);
-    for address in addresses {
+    for (index, address) in addresses.enumerate() {
         match sloppy_ip(address) {
             Some(IpAddr::V4(_)) => v4 = true,
             Some(IpAddr::V6(parsed)) if parsed.to_ipv4_mapped().is_some() => v4 = true,
             Some(IpAddr::V6(_)) => v6 = true,
-            None => return false,
+            None => return Err(index),
         }
     }
-    v4 && v6
+    Ok(v4 && v6)
 }
 
 /// Reads a quantity; one that cannot be read is an error.

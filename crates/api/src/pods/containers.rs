@@ -10,6 +10,7 @@ use super::resources::{self, Asker};
 use super::{Options, checks, env, probes, security};
 use crate::View;
 
+const POLICY_MISSING: &str = "must specify restartPolicy when restart rules are used";
 const RULES_MAX: usize = 20;
 const EXIT_CODES_MAX: usize = 255;
 
@@ -83,7 +84,12 @@ pub(super) fn validate_init(
     }
     for container in containers.items() {
         validate_common(&container, context, errors);
-        restart_policy(&container, errors);
+        if container.has("restartPolicy") {
+            restart_policy(&container, errors);
+        } else if !container.field("restartPolicyRules").is_empty() {
+            let policy = container.field("restartPolicy");
+            policy.required(errors, POLICY_MISSING);
+        }
         let name = container.text("name");
         if !name.is_empty() || names.contains(name) {
             unique_name(&container, &mut names, errors);
@@ -160,7 +166,9 @@ fn only_ephemeral_fields(container: &View<'_>, errors: &mut ErrorList) {
     const FORBIDDEN: &str = "cannot be set for an Ephemeral Container";
     for (name, value) in container.object().into_iter().flatten() {
         let view = View::at(Some(value), container.path().child(name));
-        if !EPHEMERAL_FIELDS.contains(&name.as_str()) && !view.is_empty() {
+        // Probes and hooks are there even if they say nothing.
+        let is_set = view.exists() && (name != "resources" || !view.is_empty());
+        if is_set && !EPHEMERAL_FIELDS.contains(&name.as_str()) {
             view.forbidden(errors, FORBIDDEN);
         }
     }
@@ -293,10 +301,7 @@ fn restart_policy(container: &View<'_>, errors: &mut ErrorList) {
     if policy.exists() {
         checks::one_of(&policy, &["Always", "Never", "OnFailure"], errors);
     } else if !rules.is_empty() {
-        policy.required(
-            errors,
-            "must specify restartPolicy when restart rules are used",
-        );
+        policy.required(errors, POLICY_MISSING);
     }
     restart_rules(&rules, errors);
 }

@@ -76,10 +76,10 @@ fn validate_source(source: &View<'_>, has_value: bool, errors: &mut ErrorList) {
         }
     };
     check("fieldRef", &mut |view| {
-        field_selector(view, FIELD_PATHS, errors)
+        field_selector(view, FIELD_PATHS, errors);
     });
     check("resourceFieldRef", &mut |view| {
-        resource_selector(view, false, errors)
+        resource_selector(view, false, errors);
     });
     check("configMapKeyRef", &mut |view| key_selector(view, errors));
     check("secretKeyRef", &mut |view| key_selector(view, errors));

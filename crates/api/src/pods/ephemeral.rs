@@ -7,7 +7,7 @@ use rhumb_meta::gotext;
 use serde_json::Value;
 
 use super::equality::same;
-use super::{annotations, update};
+use super::{annotations, prepare, update};
 use crate::{Object, View};
 
 const FIELD: &str = "ephemeralContainers";
@@ -24,6 +24,7 @@ pub fn prepare_ephemeral_containers(pod: &mut Object, old: &Object) {
             None => pod.remove(part),
         };
     }
+    prepare::keep_metadata(pod, old);
     if let Some(Value::Object(spec)) = pod.get_mut("spec") {
         match added {
             Some(added) => spec.insert(FIELD.to_owned(), added),

@@ -1,4 +1,4 @@
-//! Whether two parts of a pod mean the same, however they are written.
+//! Whether two parts of a pod, or of what owns pods, mean the same, however they are written.
 
 use rhumb_meta::Quantity;
 use serde_json::Value;
@@ -34,6 +34,7 @@ const ZERO_IF_ABSENT: &[&str] = &[
     "secretName",
     "serviceAccount",
     "serviceAccountName",
+    "serviceName",
     "stdin",
     "stdinOnce",
     "subPath",
@@ -42,32 +43,33 @@ const ZERO_IF_ABSENT: &[&str] = &[
     "targetContainerName",
     "tty",
     "value",
+    "volumeName",
     "workingDir",
 ];
 
 /// Maps of amounts, which are equal as numbers.
 const AMOUNTS: &[&str] = &["limits", "requests", "overhead"];
 
-pub(super) fn same(left: Option<&Value>, right: Option<&Value>) -> bool {
+pub(crate) fn same(left: Option<&Value>, right: Option<&Value>) -> bool {
     same_field("", left, right)
 }
 
 /// The same for a field, whose name may say what it means.
 pub(super) fn same_field(name: &str, left: Option<&Value>, right: Option<&Value>) -> bool {
-    let left = left.filter(|value| !is_absent(name, value));
-    let right = right.filter(|value| !is_absent(name, value));
     match (left, right) {
         (None, None) => true,
         (Some(left), Some(right)) => same_value(name, left, right),
-        _ => false,
+        (Some(only), None) | (None, Some(only)) => is_absent(name, only),
     }
 }
 
+/// Whether a value means the same as none.
 fn is_absent(name: &str, value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Array(items) => items.is_empty(),
-        Value::Object(fields) => fields.is_empty() && (name != "emptyDir"),
+        Value::Object(_) if name == "emptyDir" => false,
+        Value::Object(fields) => fields.iter().all(|(name, value)| is_absent(name, value)),
         Value::String(text) => text.is_empty() && ZERO_IF_ABSENT.contains(&name),
         Value::Bool(value) => !value && ZERO_IF_ABSENT.contains(&name),
         Value::Number(number) => number.as_i64() == Some(0) && ZERO_IF_ABSENT.contains(&name),
@@ -99,7 +101,7 @@ fn same_value(name: &str, left: &Value, right: &Value) -> bool {
                     .all(|(key, value)| left.contains_key(key) || is_absent(key, value))
         }
         _ if matches!(name, "sizeLimit" | "divisor") => same_amount(left, right),
-        _ => left == right,
+        _ => left == right || (is_absent(name, left) && is_absent(name, right)),
     }
 }
 

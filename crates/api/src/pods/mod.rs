@@ -6,7 +6,7 @@ pub(crate) mod checks;
 mod containers;
 mod env;
 mod ephemeral;
-mod equality;
+pub(crate) mod equality;
 mod mounts;
 mod options;
 mod prepare;
@@ -31,7 +31,9 @@ use options::Options;
 
 pub use affinity::validate_node_selector;
 pub use ephemeral::{prepare_ephemeral_containers, validate_ephemeral_containers};
-pub use prepare::{drop_unserved_fields, prepare_create, prepare_status_update};
+pub use prepare::{
+    drop_unserved_fields, mend_grace, mirror_pod_ip, prepare_create, prepare_status_update,
+};
 pub use resize::{prepare_resize, validate_resize};
 pub use status::validate_status_update;
 pub use update::{validate_binding, validate_create, validate_update};

@@ -20,6 +20,7 @@ pub(crate) struct Options {
     pub(super) allow_nonlocal_token_path: bool,
     pub(super) allow_host_sysctls: bool,
     pub(super) allow_comparing_tolerations: bool,
+    pub(super) allow_any_selinux_change_policy: bool,
     pub(super) allow_restart_of_init_containers: bool,
     pub(super) allow_user_namespace_in_host_network: bool,
     pub(super) allow_user_namespace_with_devices: bool,
@@ -46,6 +47,9 @@ impl Options {
                 .field("tolerations")
                 .items()
                 .any(|toleration| matches!(toleration.text("operator"), "Lt" | "Gt")),
+            allow_any_selinux_change_policy: spec
+                .field("securityContext")
+                .has("seLinuxChangePolicy"),
             allow_restart_of_init_containers: restarts_init_containers(spec),
             allow_user_namespace_in_host_network: own_users && spec.field("hostNetwork").is_true(),
             allow_user_namespace_with_devices: own_users && has_devices(spec),

@@ -215,6 +215,69 @@ pub(super) fn app_armor_profile(annotation: &str) -> Option<Value> {
     errors.is_empty().then_some(profile)
 }
 
+/// What a subresource of a pod cannot change of its metadata.
+const KEPT_METADATA: &[&str] = &[
+    "deletionTimestamp",
+    "generation",
+    "selfLink",
+    "labels",
+    "annotations",
+    "finalizers",
+    "ownerReferences",
+];
+
+/// Puts back what only a write of the whole pod may change of its metadata.
+pub(super) fn keep_metadata(pod: &mut Object, old: &Object) {
+    let (Some(Value::Object(metadata)), Some(Value::Object(old))) =
+        (pod.get_mut("metadata"), old.get("metadata"))
+    else {
+        return;
+    };
+    for field in KEPT_METADATA {
+        match old.get(*field) {
+            Some(value) => metadata.insert((*field).to_owned(), value.clone()),
+            None => metadata.remove(*field),
+        };
+    }
+}
+
+/// A negative grace period counts as one second.
+pub fn mend_grace(pod: &mut Object) {
+    const FIELD: &str = "terminationGracePeriodSeconds";
+    if let Some(Value::Object(spec)) = pod.get_mut("spec")
+        && spec
+            .get(FIELD)
+            .and_then(Value::as_i64)
+            .is_some_and(|seconds| seconds < 0)
+    {
+        spec.insert(FIELD.to_owned(), 1.into());
+    }
+}
+
+/// The old field for one address always says the first of the new field's, and wins if they differ.
+pub fn mirror_pod_ip(pod: &mut Object) {
+    let Some(Value::Object(status)) = pod.get_mut("status") else {
+        return;
+    };
+    let first = status
+        .get("podIPs")
+        .and_then(|addresses| addresses.get(0)?.get("ip")?.as_str())
+        .map(str::to_owned);
+    let single = status.get("podIP").and_then(Value::as_str);
+    let single = single
+        .filter(|address| !address.is_empty())
+        .map(str::to_owned);
+    match (single, first) {
+        (Some(single), first) if first.as_ref() != Some(&single) => {
+            status.insert("podIPs".to_owned(), json!([{ "ip": single }]));
+        }
+        (None, Some(first)) => {
+            status.insert("podIP".to_owned(), first.into());
+        }
+        _ => {}
+    }
+}
+
 /// Keeps what a new status leaves out: its class, and which generations it speaks of.
 pub fn prepare_status_update(pod: &mut Object, old: &Object) {
     let Some(Value::Object(old_status)) = old.get("status") else {
@@ -238,7 +301,28 @@ pub fn prepare_status_update(pod: &mut Object, old: &Object) {
     if is_empty(old_status.get("nodeAllocatableResourceClaimStatuses")) {
         status.remove("nodeAllocatableResourceClaimStatuses");
     }
+    drop_unserved_status(status, old_status);
     keep_generations(status, old_status);
+}
+
+/// Drops the digests of images that are mounted, unless the old status has them already.
+fn drop_unserved_status(status: &mut Object, old: &Object) {
+    let lists = [
+        "containerStatuses",
+        "initContainerStatuses",
+        "ephemeralContainerStatuses",
+    ];
+    let uses = |list: &&str| any_at(old, &format!("{list}.volumeMounts.volumeStatus"));
+    if lists.iter().any(uses) {
+        return;
+    }
+    for list in lists {
+        for container in items(status, list) {
+            for mount in items(container, "volumeMounts") {
+                mount.remove("volumeStatus");
+            }
+        }
+    }
 }
 
 /// Conditions of the same type keep the generation they were observed at, in their order.

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use rhumb_meta::field::{Error, ErrorList};
+use rhumb_meta::field::{BadValue, Error, ErrorList};
 use rhumb_meta::gotext;
 use rhumb_meta::validation;
 
@@ -101,7 +101,14 @@ pub(crate) fn validate_taints(taints: &View<'_>, errors: &mut ErrorList) {
         }
         checks::required_one_of(&taint.field("effect"), EFFECTS, errors);
         if !known.insert((taint.text("key"), taint.text("effect"))) {
-            let mut error = Error::duplicate(taint.path(), taint.bad_value());
+            let fields = [
+                ("Key", "key", "\"\""),
+                ("Value", "value", "\"\""),
+                ("Effect", "effect", "\"\""),
+                ("TimeAdded", "timeAdded", "null"),
+            ];
+            let shown = BadValue::Rendered(checks::go_struct(&taint, &fields));
+            let mut error = Error::duplicate(taint.path(), shown);
             "taints must be unique by key and effect pair".clone_into(&mut error.detail);
             errors.push(error);
         }

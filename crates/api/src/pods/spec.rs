@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use rhumb_meta::field::{Error, ErrorList};
+use rhumb_meta::field::{BadValue, Error, ErrorList};
 
 use super::{
     Options, affinity, annotations, checks, containers, each_container, probes, resources,
@@ -116,10 +116,15 @@ fn resource_claims(claims: &View<'_>, metadata: &View<'_>, errors: &mut ErrorLis
             claim.field("resourceClaimTemplateName"),
         );
         if direct.exists() && template.exists() {
-            claim.invalid(errors, "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified");
+            invalid_claim(
+                &claim,
+                errors,
+                "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified",
+            );
         }
         if !direct.exists() && !template.exists() {
-            claim.invalid(
+            invalid_claim(
+                &claim,
                 errors,
                 "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
             );
@@ -130,6 +135,20 @@ fn resource_claims(claims: &View<'_>, metadata: &View<'_>, errors: &mut ErrorLis
             }
         }
     }
+}
+
+fn invalid_claim(claim: &View<'_>, errors: &mut ErrorList, detail: &str) {
+    let fields = [
+        ("Name", "name", "\"\""),
+        ("ResourceClaimName", "resourceClaimName", "null"),
+        (
+            "ResourceClaimTemplateName",
+            "resourceClaimTemplateName",
+            "null",
+        ),
+    ];
+    let shown = BadValue::Rendered(checks::go_struct(claim, &fields));
+    errors.push(Error::invalid(claim.path(), shown, detail));
 }
 
 /// In the host's network, a container's port is the host's. A template may leave it out.

@@ -19,7 +19,7 @@ const STATUS_LISTS: [&str; 3] = [
 
 /// Checks a pod whose status takes the place of `old`'s.
 pub fn validate_status_update(pod: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
-    update::validate_annotations(pod, old, &update::options(old), errors);
+    validate_annotations(pod, old, errors);
     let (status, old_status) = (pod.field("status"), old.field("status"));
     let (spec, old_spec) = (pod.field("spec"), old.field("spec"));
     conditions(&status.field("conditions"), errors);
@@ -46,6 +46,15 @@ pub fn validate_status_update(pod: &View<'_>, old: &View<'_>, errors: &mut Error
         }
     }
     allocated_resources(&status, &spec, errors);
+}
+
+/// Nodes report often, and few pods have annotations that mean something.
+fn validate_annotations(pod: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
+    let (metadata, old_metadata) = (pod.field("metadata"), old.field("metadata"));
+    let has_any = metadata.has("annotations") || old_metadata.has("annotations");
+    if has_any {
+        update::validate_annotations(pod, old, &update::options(old), errors);
+    }
 }
 
 fn conditions(conditions: &View<'_>, errors: &mut ErrorList) {
@@ -308,9 +317,20 @@ fn addresses(status: &View<'_>, old: &View<'_>, list: &str, errors: &mut ErrorLi
     if list.len() < 2 {
         return;
     }
-    let is_dual_stack = checks::is_dual_stack(list.items().map(|item| item.text("ip")));
-    if !is_dual_stack || list.len() > 2 {
-        list.invalid(errors, "may specify no more than one IP for each IP family");
+    let dual_stack = checks::is_dual_stack(list.items().map(|item| item.text("ip")));
+    if let Err(index) = dual_stack {
+        let address = list.items().nth(index);
+        let address = address.map_or("", |item| item.text("ip"));
+        let detail =
+            format!("failed to check for dual stack with error:invalid IP[{index}]: {address}");
+        errors.push(Error::internal(list.path(), detail));
+    }
+    if dual_stack != Ok(true) || list.len() > 2 {
+        let shown = checks::go_list(&list, |item| {
+            checks::go_struct(item, &[("IP", "ip", "\"\"")])
+        });
+        let detail = "may specify no more than one IP for each IP family";
+        errors.push(Error::invalid(list.path(), shown, detail));
     }
 }
 

@@ -143,17 +143,9 @@ pub(super) fn validate_options(options: &View<'_>, errors: &mut ErrorList) {
     }
     let spec = options.field("gmsaCredentialSpec");
     if spec.exists() && spec.is_empty() {
-        checks::bad_text(
-            &spec,
-            errors,
-            "gmsaCredentialSpec cannot be an empty string",
-        );
+        spec.invalid(errors, "gmsaCredentialSpec cannot be an empty string");
     } else if spec.len() > CREDENTIAL_SPEC_MAX_BYTES {
-        checks::bad_text(
-            &spec,
-            errors,
-            "gmsaCredentialSpec size must be under 64 KiB",
-        );
+        spec.invalid(errors, "gmsaCredentialSpec size must be under 64 KiB");
     }
     let user = options.field("runAsUserName");
     if user.exists() {
@@ -173,7 +165,7 @@ fn user_name(view: &View<'_>, errors: &mut ErrorList) {
     } else {
         return domain_and_user(view, errors);
     };
-    checks::bad_text(view, errors, refused);
+    view.invalid(errors, refused);
 }
 
 fn domain_and_user(view: &View<'_>, errors: &mut ErrorList) {
@@ -183,7 +175,7 @@ fn domain_and_user(view: &View<'_>, errors: &mut ErrorList) {
     };
     let mut refuse = |is_wrong: bool, detail: &str| {
         if is_wrong {
-            checks::bad_text(view, errors, detail);
+            view.invalid(errors, detail);
         }
     };
     refuse(

@@ -24,7 +24,7 @@ pub(crate) fn validate(conditions: &View<'_>, errors: &mut ErrorList) {
 
 fn validate_one(condition: &View<'_>, errors: &mut ErrorList) {
     let kind = condition.field("type");
-    checks::invalid_for_each(&kind, validation::qualified_name(kind.str()), errors);
+    checks::problems(&kind, validation::qualified_name(kind.str()), errors);
     let status = condition.field("status");
     let statuses = ["False", "True", "Unknown"];
     if !statuses.contains(&status.str()) {

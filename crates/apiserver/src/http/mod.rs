@@ -1,9 +1,11 @@
 //! The edge: bodies, answers, connections.
 
 mod body;
+mod gzip;
 mod read;
 mod reply;
 
 pub use body::{Body, Chunks};
+pub use gzip::{accepts_gzip, compress_if_long};
 pub use read::{BODY_BYTES_MAX, read_body};
 pub use reply::{Reply, protobuf_status};

@@ -147,7 +147,10 @@ impl Shape {
     /// A row of a table.
     pub(super) fn row(&self, json: &Bytes, now: Timestamp) -> Result<Value, Status> {
         let object: Object = serde_json::from_slice(json).map_err(Status::internal_error)?;
-        let mut row = json!({"cells": (self.printer.cells)(&object, now)});
+        let mut row = json!({"cells": self.printer.cells(&object, now)});
+        if let Some(conditions) = self.printer.conditions(&object) {
+            row["conditions"] = conditions;
+        }
         match self.row_object {
             RowObject::None => {}
             RowObject::Metadata => {
@@ -163,26 +166,11 @@ impl Shape {
     }
 
     pub(super) fn table(&self, metadata: Value, rows: &[Value], with_columns: bool) -> Value {
-        let columns: Vec<Value> = self
-            .printer
-            .columns
-            .iter()
-            .filter(|_| with_columns)
-            .map(|column| {
-                json!({
-                    "name": column.name,
-                    "type": column.kind,
-                    "format": column.format,
-                    "description": column.description,
-                    "priority": column.priority,
-                })
-            })
-            .collect();
         json!({
             "kind": "Table",
             "apiVersion": "meta.k8s.io/v1",
             "metadata": metadata,
-            "columnDefinitions": if with_columns { json!(columns) } else { Value::Null },
+            "columnDefinitions": with_columns.then(|| self.printer.column_definitions()),
             "rows": rows,
         })
     }

@@ -16,7 +16,7 @@ use super::authenticate::{authenticate, impersonate};
 use super::inflight::InFlight;
 use super::route;
 use crate::Api;
-use crate::http::{Body, Reply, read_body};
+use crate::http::{Body, Reply, accepts_gzip, compress_if_long, read_body};
 use crate::request::{Query, RequestInfo};
 
 /// Who is at the other end of a connection.
@@ -57,6 +57,7 @@ impl Service {
     /// Always gives an answer; a bug in a handler is a 500 of that request alone.
     pub async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
         let is_head = request.method() == Method::HEAD;
+        let gzip = accepts_gzip(request.headers());
         let accept = request.headers().get(ACCEPT).cloned();
         let reply = match AssertUnwindSafe(self.reply(request, peer))
             .catch_unwind()
@@ -71,7 +72,7 @@ impl Service {
                 ))
             }
         };
-        let mut response = reply.into_response();
+        let mut response = compress_if_long(reply, gzip).into_response();
         if is_head {
             strip_body(&mut response);
         }

@@ -1,6 +1,7 @@
 //! How a server comes to be: caches filled, policy known, the first objects there.
 
 mod accounts;
+mod aggregation;
 mod bootstrap;
 mod policy;
 
@@ -17,6 +18,7 @@ use rhumb_schema::{Defaults, Table, TableError};
 use rhumb_store::Store;
 
 use crate::objects::Projection;
+use crate::openapi::Documents;
 use crate::resources::{Registry, RegistryError, stored_kinds};
 use crate::{Api, admission};
 
@@ -56,7 +58,7 @@ impl Api {
         let kinds = rhumb_api::kinds::all();
         let hub = start_hub(&options, &kinds).await?;
         let registry = Registry::new(kinds, table, |prefix| hub.cache(prefix))?;
-        let policy = policy::follow(&registry);
+        let (policy, roles_changed) = policy::follow(&registry);
         let (authenticator, issuer) =
             service_accounts(options.issuer, options.service_account_key, &registry);
         let api = Arc::new(Api {
@@ -75,9 +77,11 @@ impl Api {
             policy,
             registry,
             public_address: options.public_address,
+            documents: Documents::default(),
             closing: AtomicBool::new(false),
         });
         bootstrap::run(&api).await.map_err(StartError::Bootstrap)?;
+        aggregation::keep(&api, roles_changed);
         Ok(api)
     }
 }

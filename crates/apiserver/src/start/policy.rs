@@ -8,6 +8,7 @@ use rhumb_auth::rbac::Kind;
 use rhumb_cache::{Cache, Entry, EventKind, Message, Start, WatchEnd, WatchRequest, Watcher};
 use rhumb_meta::ObjectKey;
 use serde_json::{Map, Value};
+use tokio::sync::Notify;
 
 use crate::resources::Registry;
 
@@ -20,8 +21,9 @@ const RESOURCES: [&str; 4] = [
 ];
 
 /// The policy there is, kept up to date by one task for each kind.
-pub(super) fn follow(registry: &Registry) -> Arc<PolicyIndex> {
+pub(super) fn follow(registry: &Registry) -> (Arc<PolicyIndex>, Arc<Notify>) {
     let index = Arc::new(PolicyIndex::new());
+    let roles_changed = Arc::new(Notify::new());
     for resource in RESOURCES {
         let cache = registry
             .find(GROUP, resource)
@@ -33,12 +35,13 @@ pub(super) fn follow(registry: &Registry) -> Arc<PolicyIndex> {
                 kind,
                 cache,
                 known: HashSet::new(),
+                roles_changed: roles_changed.clone(),
             };
             let watcher = follower.load();
             tokio::spawn(follower.run(watcher));
         }
     }
-    index
+    (index, roles_changed)
 }
 
 struct Follower {
@@ -47,6 +50,8 @@ struct Follower {
     cache: Cache,
     /// What the index has of this kind: after a gap, what is gone must not go on granting anything.
     known: HashSet<ObjectKey>,
+    /// Told of every change of a cluster role.
+    roles_changed: Arc<Notify>,
 }
 
 impl Follower {
@@ -96,6 +101,9 @@ impl Follower {
     fn apply(&self, key: &ObjectKey, object: Option<&Map<String, Value>>) {
         let namespace = key.namespace().unwrap_or_default();
         report(self.index.apply(self.kind, namespace, key.name(), object));
+        if self.kind == Kind::ClusterRole {
+            self.roles_changed.notify_one();
+        }
     }
 }
 

@@ -251,6 +251,8 @@ pub(crate) async fn a_write_is_read_by_its_writer(harness: &mut impl Harness) {
             .expect("readable")
             .expect("there");
         assert_eq!(entry.revision(), revision);
+        let alone = pods(&hub).get(&key("ns/a")).expect("readable");
+        assert_eq!(alone.expect("there").revision(), revision);
         assert!(snapshot.revision() >= revision);
     }
 }

@@ -4,6 +4,9 @@
 
 mod wire;
 
+#[cfg(test)]
+mod tests;
+
 use serde_json::{Map, Value};
 
 use self::wire::Message;

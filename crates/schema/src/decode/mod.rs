@@ -19,9 +19,9 @@ use walk::{Stop, Walk};
 pub(crate) use scalars::{canonical_quantity, float, zero};
 pub(crate) use times::{canonical_micro_time, canonical_time};
 
-/// How deep values may be nested that are kept. It is far from what a thread's stack can take, also for those
-/// who walk through the object later on.
-pub const MAX_DEPTH: usize = 500;
+/// How deep values may be nested that are kept. What was stored must be readable again: serde_json refuses 128
+/// levels, and lists, reviews and managed fields wrap an object in a few of their own.
+pub const MAX_DEPTH: usize = 100;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Options {

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use rhumb_meta::gotext;
 use serde_json::Value;
 
-use super::scalars::{any_number, zero};
+use super::scalars::zero;
 use super::spot::{self, Spot, Step};
 use super::times::{canonical_micro_time, canonical_time};
 use super::{MAX_DEPTH, NO_KIND, Options};
@@ -302,9 +302,10 @@ impl<'t, 'i> Walk<'t, 'i> {
             _ => self.reader.skip().map(|_| None).map_err(Stop::from),
         };
         self.options.strict = strict;
-        match std::mem::replace(&mut self.mismatch, earlier) {
-            Some(mismatch) => Err(Stop::Refused(mismatch)),
-            None => read,
+        let mismatch = std::mem::replace(&mut self.mismatch, earlier);
+        match (read, mismatch) {
+            (Ok(_), Some(mismatch)) => Err(Stop::Refused(mismatch)),
+            (read, _) => read,
         }
     }
 
@@ -324,7 +325,7 @@ impl<'t, 'i> Walk<'t, 'i> {
             b'n' => self.reader.word("null").map(|()| Value::Null)?,
             b't' => self.reader.word("true").map(|()| Value::Bool(true))?,
             b'f' => self.reader.word("false").map(|()| Value::Bool(false))?,
-            _ => any_number(self.reader.number()?),
+            _ => self.any_number(here)?,
         })
     }
 

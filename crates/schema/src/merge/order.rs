@@ -176,20 +176,13 @@ fn check_patch_order(patch: &[Value], order: &[Value], merge_key: &str) -> Merge
     }
     let is_directive = |item: &&Value| item.get(DIRECTIVE).is_some();
     let mut waiting = waiting.into_iter().peekable();
-    let mut listed = order.iter();
-    loop {
+    let mut listed = order.iter().peekable();
+    while listed.peek().is_some() {
         if waiting.next_if(is_directive).is_some() {
             continue;
         }
-        let Some(&next) = waiting.peek() else {
-            return Ok(());
-        };
-        let Some(place) = listed.next() else {
-            return Err(PatchError(format!(
-                "The order in patch list:\n{}\n doesn't match {ELEMENT_ORDER} list:\n{}\n",
-                describe::list(patch),
-                describe::list(order)
-            )));
+        let (Some(&next), Some(place)) = (waiting.peek(), listed.next()) else {
+            break;
         };
         let same = if merge_key.is_empty() {
             next == place
@@ -200,4 +193,12 @@ fn check_patch_order(patch: &[Value], order: &[Value], merge_key: &str) -> Merge
             waiting.next();
         }
     }
+    if waiting.peek().is_none() {
+        return Ok(());
+    }
+    Err(PatchError(format!(
+        "The order in patch list:\n{}\n doesn't match {ELEMENT_ORDER} list:\n{}\n",
+        describe::list(patch),
+        describe::list(order)
+    )))
 }

@@ -99,6 +99,11 @@ fn what_is_left_out_is_filled_in() {
             json!({"apiVersion": "v1"}),
         ),
         (
+            "ResourceFieldSelector",
+            json!({"resource": "limits.cpu"}),
+            json!({"resource": "limits.cpu", "divisor": "0"}),
+        ),
+        (
             "ResourceRequirements",
             json!({"limits": {"cpu": "1u", "memory": "1Gi"}}),
             json!({"limits": {"cpu": "1m", "memory": "1Gi"}}),

@@ -27,7 +27,7 @@ fn validate_named_rules(rules: &View<'_>, errors: &mut ErrorList) {
     for rule in rules.items() {
         let mut seen = HashSet::new();
         for name in rule.field("resourceNames").items() {
-            checks::invalid_for_each(&name, validation::path_segment_name(name.str()), errors);
+            checks::problems(&name, validation::path_segment_name(name.str()), errors);
             if !seen.insert(name.str().to_owned()) {
                 errors.push(Error::duplicate(name.path(), name.str()));
             }
@@ -170,7 +170,7 @@ pub(super) fn validate_conditions(conditions: &View<'_>, errors: &mut ErrorList)
             name.required(errors, "");
             continue;
         }
-        checks::invalid_for_each(&name, validation::qualified_name(name.str()), errors);
+        checks::problems(&name, validation::qualified_name(name.str()), errors);
         if !seen.insert(name.str().to_owned()) {
             errors.push(Error::duplicate(name.path(), name.str()));
         }

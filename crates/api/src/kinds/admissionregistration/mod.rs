@@ -6,6 +6,8 @@ mod mutating_admission_policy_binding;
 mod mutating_webhook_configuration;
 mod policies;
 #[cfg(test)]
+mod policy_tests;
+#[cfg(test)]
 mod tests;
 mod validating_admission_policy;
 mod validating_admission_policy_binding;

@@ -138,7 +138,7 @@ pub(super) fn validate_binding(spec: &View<'_>, errors: &mut ErrorList) {
     if policy.is_empty() {
         policy.required(errors, "");
     } else {
-        checks::invalid_for_each(&policy, validation::dns1123_subdomain(policy.str()), errors);
+        checks::problems(&policy, validation::dns1123_subdomain(policy.str()), errors);
     }
     validate_param_ref(&spec.field("paramRef"), errors);
     matching::validate_match_resources(&spec.field("matchResources"), errors);
@@ -151,7 +151,7 @@ fn validate_param_ref(reference: &View<'_>, errors: &mut ErrorList) {
     }
     let (name, selector) = (reference.field("name"), reference.field("selector"));
     if !name.is_empty() {
-        checks::invalid_for_each(&name, validation::path_segment_name(name.str()), errors);
+        checks::problems(&name, validation::path_segment_name(name.str()), errors);
         if selector.exists() {
             name.forbidden(errors, EXCLUSIVE);
         }

@@ -185,7 +185,7 @@ fn validate_versions(versions: &View<'_>, tolerance: Tolerance, errors: &mut Err
             checks::invalid_text(&version, errors, "duplicate version");
             continue;
         }
-        checks::invalid_for_each(&version, validation::dns1035_label(version.str()), errors);
+        checks::problems(&version, validation::dns1035_label(version.str()), errors);
     }
     let has_accepted = REVIEW_VERSIONS
         .iter()

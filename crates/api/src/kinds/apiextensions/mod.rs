@@ -1,6 +1,9 @@
 //! The kinds of this group.
 
 mod custom_resource_definition;
+#[cfg(test)]
+mod tests;
+mod versions;
 
 use crate::Kind;
 

@@ -4,7 +4,7 @@ use rhumb_meta::field::ErrorList;
 
 use super::template;
 use crate::workloads::checks;
-use crate::{Generation, Kind, Request, Rules, Scope, View};
+use crate::{Generation, Kind, Object, Request, Rules, Scope, View, edit, fields};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -17,7 +17,7 @@ pub(super) fn kind() -> Kind {
     )
     .short(&["deploy"])
     .category("all")
-    .generation(Generation::Of(&["spec", "metadata.annotations"]))
+    .generation(Generation::Of(&["spec"]))
     .scale("spec.replicas", "status.replicas", "spec.selector")
     .status()
     .rules(Deployment)
@@ -27,6 +27,15 @@ pub(super) fn kind() -> Kind {
 struct Deployment;
 
 impl Rules for Deployment {
+    /// Annotations count for the generation too: they are copied to the replica sets.
+    fn prepare_update(&self, object: &mut Object, old: &Object, _: &Request<'_>) {
+        let path = ["metadata", "annotations"];
+        if !checks::same_values(edit::get(object, &path), edit::get(old, &path)) {
+            let generation = fields::int(old, "metadata.generation").unwrap_or(0);
+            fields::set(object, "metadata.generation", generation + 1);
+        }
+    }
+
     fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
         validate_spec(&object.field("spec"), None, errors);
     }
@@ -58,6 +67,7 @@ impl Rules for Deployment {
         if old.is_none() {
             crate::workloads::template::warn_of_name(object, warnings);
         }
+        crate::workloads::template::warn(object, old, warnings);
     }
 }
 

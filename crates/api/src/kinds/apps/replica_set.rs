@@ -64,6 +64,7 @@ impl Rules for ReplicaSet {
         if old.is_none() {
             crate::workloads::template::warn_of_name(object, warnings);
         }
+        crate::workloads::template::warn(object, old, warnings);
     }
 }
 

@@ -168,7 +168,7 @@ fn validate_reference(reference: &View<'_>, strictness: References, errors: &mut
         if field.is_empty() {
             field.required(errors, "");
         } else {
-            checks::invalid_for_each(&field, validation::path_segment_name(field.str()), errors);
+            checks::problems(&field, validation::path_segment_name(field.str()), errors);
         }
     }
     let version = reference.field("apiVersion");
@@ -260,7 +260,7 @@ fn validate_identifier(metric: &View<'_>, errors: &mut ErrorList) {
     if name.is_empty() {
         name.required(errors, "must specify a metric name");
     } else {
-        checks::invalid_for_each(&name, validation::path_segment_name(name.str()), errors);
+        checks::problems(&name, validation::path_segment_name(name.str()), errors);
     }
 }
 
@@ -278,7 +278,7 @@ fn validate_resource(source_name: &str, source: &View<'_>, errors: &mut ErrorLis
     if container.is_empty() {
         container.required(errors, "must specify a container");
     } else {
-        checks::invalid_for_each(
+        checks::problems(
             &container,
             validation::dns1123_label(container.str()),
             errors,

@@ -128,7 +128,7 @@ fn convert(metrics: &[Value], convert: impl Fn(&Source, &Object) -> Object) -> V
     let convert_one = |metric: &Value| {
         let metric = metric.as_object()?;
         let mut converted = Object::new();
-        edit::keep(&mut converted, metric, "type");
+        fields::keep(&mut converted, metric, "type");
         for source in SOURCES {
             if let Some(Value::Object(part)) = metric.get(source.name) {
                 let part = convert(source, part);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{job_spec, job_status};
 use crate::workloads::checks::{self, LabelsOf};
 use crate::workloads::template;
-use crate::{Generation, Kind, Object, Request, Rules, Scope, Selectable, View, edit};
+use crate::{Generation, Kind, Object, Request, Rules, Scope, Selectable, View, edit, fields};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -37,6 +37,7 @@ const NAME: &str = "batch.kubernetes.io/job-name";
 const UID: &str = "batch.kubernetes.io/controller-uid";
 const LEGACY_NAME: &str = "job-name";
 const LEGACY_UID: &str = "controller-uid";
+const TEMPLATE_LABELS: &[&str] = &["spec", "template", "metadata", "labels"];
 
 #[derive(Debug)]
 struct Job;
@@ -110,23 +111,29 @@ fn generate_selector(object: &mut Object) {
         value.unwrap_or_default().to_owned()
     };
     let (name, uid) = (text("name"), text("uid"));
-    edit::within(
-        object,
-        &["spec", "template", "metadata", "labels"],
-        |labels| {
-            for (key, value) in [
-                (LEGACY_NAME, &name),
-                (NAME, &name),
-                (LEGACY_UID, &uid),
-                (UID, &uid),
-            ] {
-                edit::default(labels, key, value.as_str());
-            }
-        },
-    );
+    let has_own_labels = !has_labels_of_template(object);
+    edit::within(object, TEMPLATE_LABELS, |labels| {
+        for (key, value) in [
+            (LEGACY_NAME, &name),
+            (NAME, &name),
+            (LEGACY_UID, &uid),
+            (UID, &uid),
+        ] {
+            edit::default(labels, key, value.as_str());
+        }
+    });
     edit::within(object, &["spec", "selector", "matchLabels"], |labels| {
         edit::default(labels, UID, uid);
     });
+    // Upstream has one set of labels for both where a job has none of its own.
+    if !has_own_labels && let Some(labels) = edit::get(object, TEMPLATE_LABELS).cloned() {
+        fields::set(object, "metadata.labels", labels);
+    }
+}
+
+fn has_labels_of_template(object: &Object) -> bool {
+    let labels = |path: &[&str]| edit::get(object, path).filter(|labels| *labels != &json!({}));
+    labels(&["metadata", "labels"]) == labels(TEMPLATE_LABELS)
 }
 
 /// Jobs that are older than the labels with a prefix have only those without.
@@ -261,12 +268,12 @@ fn validate_template_change(spec: &View<'_>, old: &View<'_>, errors: &mut ErrorL
 
 fn allow_scheduling(pod: &mut Object, wanted: &Object) {
     for name in ["nodeSelector", "tolerations", "schedulingGates"] {
-        edit::keep(pod, wanted, name);
+        fields::keep(pod, wanted, name);
     }
     let affinity = wanted.get("affinity").and_then(Value::as_object);
     match affinity {
         Some(affinity) => edit::within(pod, &["affinity"], |pod| {
-            edit::keep(pod, affinity, "nodeAffinity");
+            fields::keep(pod, affinity, "nodeAffinity");
         }),
         None => {
             if let Some(affinity) = edit::find(pod, &["affinity"]) {
@@ -282,15 +289,15 @@ fn allow_scheduling(pod: &mut Object, wanted: &Object) {
 fn allow_resources(pod: &mut Object, wanted: &Object) {
     for list in ["containers", "initContainers"] {
         let wanted = wanted.get(list).and_then(Value::as_array);
-        let count = edit::items(pod, &[list]).count();
+        let count = fields::objects_mut(pod, list).count();
         let Some(wanted) = wanted.filter(|wanted| wanted.len() == count) else {
             continue;
         };
-        for (container, wanted) in edit::items(pod, &[list]).zip(wanted) {
+        for (container, wanted) in fields::objects_mut(pod, list).zip(wanted) {
             if let Value::Object(wanted) = wanted
                 && container.get("name") == wanted.get("name")
             {
-                edit::keep(container, wanted, "resources");
+                fields::keep(container, wanted, "resources");
             }
         }
     }

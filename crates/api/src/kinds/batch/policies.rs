@@ -92,7 +92,7 @@ fn validate_conditions(conditions: &View<'_>, errors: &mut ErrorList) {
     }
     for pattern in conditions.items() {
         let kind = pattern.field("type");
-        checks::invalid_for_each(&kind, validation::qualified_name(kind.str()), errors);
+        checks::problems(&kind, validation::qualified_name(kind.str()), errors);
         one_of_required(
             &pattern.field("status"),
             &["False", "True", "Unknown"],

@@ -64,7 +64,9 @@ fn a_job_selects_its_pods_by_its_uid() {
         job["spec"]["selector"],
         json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u-1"}})
     );
-    assert_eq!(job["metadata"]["labels"], json!({"app": "sum"}));
+    assert_eq!(&job["metadata"]["labels"], labels);
+    let own = with(&a_job(), "metadata.labels", json!({"mine": "yes"}));
+    assert_eq!(stored(&own)["metadata"]["labels"], json!({"mine": "yes"}));
 }
 
 #[test]
@@ -240,6 +242,8 @@ fn little_of_a_job_may_change() {
         check_update(&job::kind(), &with(old, path, value), old, expect);
     };
     check(&old, "spec.parallelism", json!(5), &[]);
+    let stored_form = with(&old, "spec.template.spec.containers.0.resources", json!({}));
+    check_update(&job::kind(), &old, &stored_form, &[]);
     check(
         &old,
         "spec.completions",

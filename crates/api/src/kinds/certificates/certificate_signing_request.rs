@@ -50,8 +50,8 @@ impl Rules for CertificateSigningRequest {
     }
 
     fn prepare_update(&self, object: &mut Object, old: &Object, _: &Request<'_>) {
-        edit::keep(object, old, "spec");
-        edit::keep(object, old, "status");
+        fields::keep(object, old, "spec");
+        fields::keep(object, old, "status");
     }
 
     fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
@@ -98,8 +98,8 @@ impl Rules for CertificateSigningRequest {
         }
         stamp_conditions(object, old, request);
         let conditions = fields::get(object, "status.conditions").cloned();
-        edit::keep(object, old, "spec");
-        edit::keep(object, old, "status");
+        fields::keep(object, old, "spec");
+        fields::keep(object, old, "status");
         edit::within(object, &["status"], |status| match conditions {
             Some(conditions) => {
                 status.insert("conditions".to_owned(), conditions);
@@ -135,7 +135,7 @@ fn keep_conditions(object: &mut Object, old: &Object, kind: &str) {
         .filter_map(Value::as_object)
         .filter(|condition| is_of(condition, kind))
         .collect();
-    let now = edit::items(object, &["status", "conditions"]);
+    let now = fields::objects_mut(object, "status.conditions");
     let now: Vec<&mut Object> = now.filter(|condition| is_of(condition, kind)).collect();
     if now.len() == before.len() {
         for (condition, before) in now.into_iter().zip(before) {
@@ -148,7 +148,7 @@ fn keep_conditions(object: &mut Object, old: &Object, kind: &str) {
 fn stamp_conditions(object: &mut Object, old: &Object, request: &Request<'_>) {
     let now = request.now.rfc3339().to_string();
     let before = fields::items(old, "status.conditions");
-    for condition in edit::items(object, &["status", "conditions"]) {
+    for condition in fields::objects_mut(object, "status.conditions") {
         edit::default_text(condition, "lastUpdateTime", &now);
         let since = before.iter().filter_map(Value::as_object).find(|before| {
             ["type", "status"]

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
-use rhumb_meta::field::{Error, ErrorList};
+use rhumb_meta::field::{BadValue, Error, ErrorList};
 use rhumb_meta::{Quantity, gotext};
 use serde_json::Value;
 
@@ -108,6 +108,9 @@ impl Rules for NodeRules {
             let warning = "spec.externalID: this field is deprecated, and is unused by Kubernetes";
             warnings.push(warning.to_owned());
         }
+        for range in spec.field("podCIDRs").items() {
+            canonical_cidr(&range, warnings);
+        }
     }
 }
 
@@ -123,7 +126,7 @@ fn remove(node: &mut Object, part: &str, field: &str) {
     }
 }
 
-/// The old field for one range of addresses always says the first of the new field's.
+/// The old field for one range of addresses always says the first of the new field's, and wins if they differ.
 fn mirror_pod_cidr(node: &mut Object) {
     let Some(Value::Object(spec)) = node.get_mut("spec") else {
         return;
@@ -135,7 +138,7 @@ fn mirror_pod_cidr(node: &mut Object) {
     let old = spec.get("podCIDR").and_then(Value::as_str);
     let old = old.filter(|range| !range.is_empty()).map(str::to_owned);
     match (first, old) {
-        (None, Some(range)) => {
+        (first, Some(range)) if first.as_ref() != Some(&range) => {
             spec.insert("podCIDRs".to_owned(), serde_json::json!([range]));
         }
         (Some(range), None) => {
@@ -244,10 +247,20 @@ fn validate_pod_cidrs(ranges: &View<'_>, errors: &mut ErrorList) {
     if ranges.len() < 2 {
         return;
     }
-    let addresses = ranges
-        .items()
-        .map(|range| range.str().split('/').next().unwrap_or_default());
-    if !checks::is_dual_stack(addresses) || ranges.len() > 2 {
+    let addresses = ranges.items().map(|range| match parse_cidr(range.str()) {
+        Some(_) => range.str().split('/').next().unwrap_or_default(),
+        None => "",
+    });
+    let dual_stack = checks::is_dual_stack(addresses);
+    if let Err(index) = dual_stack {
+        let range = ranges.items().nth(index);
+        let range = range.map_or("", |range| range.str());
+        let detail = format!(
+            "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{index}]: <nil> (invalid CIDR address: {range})"
+        );
+        errors.push(Error::internal(ranges.path(), detail));
+    }
+    if dual_stack != Ok(true) || ranges.len() > 2 {
         let detail = "may specify no more than one CIDR for each IP family";
         ranges.invalid(errors, detail);
     }
@@ -262,6 +275,21 @@ fn validate_cidr(view: &View<'_>, errors: &mut ErrorList) {
         Some(_) => return,
     };
     checks::bad_text(view, errors, refused);
+}
+
+fn canonical_cidr(view: &View<'_>, warnings: &mut Vec<String>) {
+    let Some(range) = parse_cidr(view.str()) else {
+        return;
+    };
+    let canonical = format!("{}/{}", range.address, range.prefix);
+    if range.address.is_ipv6() && canonical != view.str() {
+        warnings.push(format!(
+            "{}: IPv6 CIDR value {} should be in RFC 5952 canonical format ({})",
+            view.path(),
+            gotext::quote(view.str()),
+            gotext::quote(&canonical)
+        ));
+    }
 }
 
 struct Cidr {
@@ -339,7 +367,11 @@ fn validate_addresses(addresses: &View<'_>, errors: &mut ErrorList) {
     let mut known = HashSet::new();
     for address in addresses.items() {
         if !known.insert((address.text("type"), address.text("address"))) {
-            address.duplicate(errors);
+            let shown = checks::go_struct(
+                &address,
+                &[("Type", "type", "\"\""), ("Address", "address", "\"\"")],
+            );
+            errors.push(Error::duplicate(address.path(), BadValue::Rendered(shown)));
         }
     }
 }
@@ -354,7 +386,9 @@ enum ConfigPlace {
 fn config_source(source: &View<'_>, place: ConfigPlace, errors: &mut ErrorList) {
     let map = source.field("configMap");
     if !map.exists() {
-        source.invalid(errors, "exactly one reference subfield must be non-nil");
+        let shown = BadValue::Rendered("{\"ConfigMap\":null}".to_owned());
+        let detail = "exactly one reference subfield must be non-nil";
+        errors.push(Error::invalid(source.path(), shown, detail));
         return;
     }
     for field in ["uid", "resourceVersion"] {

@@ -121,6 +121,11 @@ fn pod_ip(pod: &Object) -> String {
 struct PodRules;
 
 impl Rules for PodRules {
+    fn default(&self, pod: &mut Object) {
+        pods::mirror_pod_ip(pod);
+        pods::mend_grace(pod);
+    }
+
     fn prepare_create(&self, pod: &mut Object, request: &Request<'_>) {
         pods::prepare_create(pod, request);
     }
@@ -184,6 +189,3 @@ impl Rules for PodRules {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -80,7 +80,7 @@ fn validate(object: &View<'_>, errors: &mut ErrorList) {
     if name.is_empty() {
         name.required(errors, "must reference a priority level");
     } else {
-        checks::invalid_for_each(&name, validation::dns1123_subdomain(name.str()), errors);
+        checks::problems(&name, validation::dns1123_subdomain(name.str()), errors);
     }
     for rule in spec.field("rules").items() {
         validate_rule(&rule, errors);
@@ -165,13 +165,13 @@ fn validate_subject_of(kind: &str, field: &View<'_>, name: &str, errors: &mut Er
     }
     if !matches!(subject_name.str(), "" | "*") {
         let problems = validation::dns1123_subdomain(subject_name.str());
-        checks::invalid_for_each(&subject_name, problems, errors);
+        checks::problems(&subject_name, problems, errors);
     }
     let namespace = field.field("namespace");
     if namespace.is_empty() {
         namespace.required(errors, "must specify namespace for service account");
     } else {
-        checks::invalid_for_each(
+        checks::problems(
             &namespace,
             validation::dns1123_label(namespace.str()),
             errors,

@@ -79,8 +79,8 @@ impl Rules for ResourceSlice {
 /// A taint stands since it is first seen.
 fn date_taints(object: &mut Object, request: &Request<'_>) {
     let now = request.now.rfc3339().to_string();
-    for device in edit::items(object, &["spec", "devices"]) {
-        for taint in edit::items(device, &["taints"]) {
+    for device in fields::objects_mut(object, "spec.devices") {
+        for taint in fields::objects_mut(device, "taints") {
             edit::default(taint, "timeAdded", now.as_str());
         }
     }
@@ -91,7 +91,7 @@ fn validate_spec(spec: &View<'_>, errors: &mut ErrorList) {
     if driver.is_empty() {
         driver.required(errors, "");
     } else {
-        checks::invalid_for_each(&driver, validation::dns1123_subdomain(driver.str()), errors);
+        checks::problems(&driver, validation::dns1123_subdomain(driver.str()), errors);
     }
     validate_nodes(spec, errors);
     let devices = spec.field("devices");
@@ -114,7 +114,7 @@ fn validate_nodes(spec: &View<'_>, errors: &mut ErrorList) {
         let detail = "must be either unset or set to a non-empty string";
         checks::invalid_text(&node, errors, detail);
     } else if node.exists() {
-        checks::invalid_for_each(&node, validation::dns1123_subdomain(node.str()), errors);
+        checks::problems(&node, validation::dns1123_subdomain(node.str()), errors);
     }
     let selector = spec.field("nodeSelector");
     if selector.exists() {

@@ -20,7 +20,7 @@ pub(super) fn validate_driver(field: &View<'_>, errors: &mut ErrorList) {
         errors.push(Error::too_long(field.path(), DRIVER_MAX_BYTES));
     }
     let problems = validation::dns1123_subdomain(&name.to_lowercase());
-    checks::invalid_for_each(field, problems, errors);
+    checks::problems(field, problems, errors);
 }
 
 /// Who makes volumes, or changes their attributes.

@@ -71,10 +71,10 @@ fn validate(object: &View<'_>, errors: &mut ErrorList) {
         _ => {}
     }
     let node = spec.field("nodeName");
-    checks::invalid_for_each(&node, validation::dns1123_subdomain(node.str()), errors);
+    checks::problems(&node, validation::dns1123_subdomain(node.str()), errors);
     validate_status(&object.field("status"), errors);
     if volume.exists() {
-        checks::invalid_for_each(&volume, validation::dns1123_subdomain(volume.str()), errors);
+        checks::problems(&volume, validation::dns1123_subdomain(volume.str()), errors);
     }
 }
 

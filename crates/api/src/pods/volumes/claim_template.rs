@@ -1,6 +1,6 @@
 //! Volumes whose claims are made together with the pod.
 
-use rhumb_meta::field::{Error, ErrorList};
+use rhumb_meta::field::{BadValue, Error, ErrorList};
 
 use super::Context;
 use crate::View;
@@ -110,6 +110,7 @@ fn same_data_source(spec: &View<'_>, errors: &mut ErrorList) {
     } else {
         return;
     };
-    let shown = source.path().to_string();
+    // Upstream shows the path that it means by its form in code, which has no visible parts.
+    let shown = BadValue::Rendered("{}".to_owned());
     errors.push(Error::invalid(spec.path(), shown, detail));
 }

@@ -2,7 +2,7 @@
 
 use rhumb_meta::gotext;
 
-use super::whole_bytes;
+use super::{WARNINGS_MAX, whole_bytes};
 use crate::View;
 
 /// With how many other paths of a volume a path is compared.
@@ -119,7 +119,7 @@ fn overlaps(volume: &View<'_>, warnings: &mut Vec<String>) {
             add_items(&mut files, item.text("path"), "");
         }
         let described = described(shown, source.text(object));
-        compare(&files, &format!("volume {name} ({described})"), warnings);
+        compare(&files, 0, &format!("volume {name} ({described})"), warnings);
     }
     let projected = volume.field("projected");
     let sources = projected.field("sources");
@@ -128,9 +128,11 @@ fn overlaps(volume: &View<'_>, warnings: &mut Vec<String>) {
         if source.is_empty() {
             warnings.push(format!("volume {name} (Projected) has no sources provided"));
         }
+        let known = files.len();
         projected_files(&source, &mut files);
+        let volume = format!("volume {name} (Projected)");
+        compare(&files, known, &volume, warnings);
     }
-    compare(&files, &format!("volume {name} (Projected)"), warnings);
 }
 
 fn described(kind: &str, name: &str) -> String {
@@ -172,10 +174,14 @@ fn projected_files<'a>(source: &View<'a>, files: &mut Vec<File<'a>>) {
     }
 }
 
-fn compare(files: &[File<'_>], volume: &str, warnings: &mut Vec<String>) {
-    for (index, file) in files.iter().enumerate() {
+/// Compares files with those before them, but for the first ones, which were compared already.
+fn compare(files: &[File<'_>], compared: usize, volume: &str, warnings: &mut Vec<String>) {
+    for (index, file) in files.iter().enumerate().skip(compared) {
         let earlier = files.iter().take(index.min(PATHS_COMPARED_MAX));
         for other in earlier.filter(|other| !other.path.is_empty() && !file.path.is_empty()) {
+            if warnings.len() >= WARNINGS_MAX {
+                return;
+            }
             if file.overlaps(other) {
                 warnings.push(format!(
                     "{volume}: overlapping paths: {} with {}",

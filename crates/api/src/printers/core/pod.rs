@@ -25,7 +25,7 @@ pub(super) const POD: Printer = Printer::new(
     ],
     cells,
 )
-.completed(completed);
+.completing(completed);
 
 fn cells(object: &Object, now: Timestamp) -> Vec<Value> {
     let pod = Part::Root(object);

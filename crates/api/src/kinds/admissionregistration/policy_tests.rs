@@ -1,0 +1,231 @@
+//! The words in which admission policies and their bindings are refused.
+
+use serde_json::{Value, json};
+
+use super::{
+    mutating_admission_policy, mutating_admission_policy_binding, validating_admission_policy,
+    validating_admission_policy_binding,
+};
+use crate::workloads::testing::{check_create, check_status_update, with};
+
+fn rule() -> Value {
+    json!({
+        "operations": ["CREATE"],
+        "apiGroups": ["apps"],
+        "apiVersions": ["v1"],
+        "resources": ["deployments"],
+        "scope": "*",
+    })
+}
+
+fn constraints() -> Value {
+    json!({
+        "matchPolicy": "Exact",
+        "namespaceSelector": {},
+        "objectSelector": {},
+        "resourceRules": [rule()],
+    })
+}
+
+fn policy() -> Value {
+    json!({
+        "metadata": {"name": "p"},
+        "spec": {
+            "matchConstraints": constraints(),
+            "validations": [{"expression": "true"}],
+            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}}],
+            "reinvocationPolicy": "Never",
+        },
+    })
+}
+
+#[test]
+fn validating_policies_are_checked() {
+    let check = |path: &str, value: Value, expect: &[&str]| {
+        let object = with(&policy(), path, value);
+        check_create(&validating_admission_policy::kind(), &object, expect);
+    };
+    check(
+        "spec.paramKind",
+        json!({"apiVersion": "v1", "kind": "ConfigMap"}),
+        &[],
+    );
+    check(
+        "spec.paramKind",
+        json!({"apiVersion": "a/b/c"}),
+        &[
+            "spec.paramKind.apiVersion: Invalid value: \"a/b/c\": unexpected GroupVersion string: a/b/c",
+            "spec.paramKind.kind: Required value",
+        ],
+    );
+    check(
+        "spec.matchConstraints",
+        Value::Null,
+        &["spec.matchConstraints: Required value"],
+    );
+    check(
+        "spec.matchConstraints",
+        json!({}),
+        &[
+            "spec.matchConstraints.matchPolicy: Required value",
+            "spec.matchConstraints.namespaceSelector: Required value",
+            "spec.matchConstraints.objectSelector: Required value",
+            "spec.matchConstraints.resourceRules: Required value",
+        ],
+    );
+    check(
+        "spec.matchConstraints.resourceRules.0.resourceNames",
+        json!(["a/b", "c", "c"]),
+        &[
+            "spec.matchConstraints.resourceRules[0].resourceNames[0]: Invalid value: \"a/b\": may not contain '/'",
+            "spec.matchConstraints.resourceRules[0].resourceNames[2]: Duplicate value: \"c\"",
+        ],
+    );
+    check(
+        "spec.validations",
+        Value::Null,
+        &[
+            "spec.validations: Required value: validations or auditAnnotations must contain at least one item",
+            "spec.auditAnnotations: Required value: validations or auditAnnotations must contain at least one item",
+        ],
+    );
+    check(
+        "spec.validations.0",
+        json!({"message": "a\nb", "messageExpression": " ", "reason": "Boredom"}),
+        &[
+            "spec.validations[0].expression: Required value: expression is not specified",
+            "spec.validations[0].messageExpression: Invalid value: \" \": must be non-empty if specified",
+            "spec.validations[0].message: Invalid value: \"a\\nb\": must not contain line breaks",
+            "spec.validations[0].reason: Unsupported value: \"Boredom\": supported values: \"Forbidden\", \"Invalid\", \"RequestEntityTooLarge\"",
+        ],
+    );
+    check(
+        "spec.variables",
+        json!([{"name": "if", "expression": "1"}, {"name": "ok"}]),
+        &[
+            "spec.variables[0].name: Invalid value: \"if\": must be a valid CEL identifier",
+            "spec.variables[1].expression: Required value: expression is not specified",
+        ],
+    );
+    check(
+        "spec.auditAnnotations",
+        json!([{"key": "a", "valueExpression": "'x'"}, {"key": "a"}]),
+        &[
+            "spec.auditAnnotations[1].valueExpression: Required value: valueExpression is not specified",
+            "spec.auditAnnotations[1].key: Duplicate value: \"a\"",
+        ],
+    );
+}
+
+#[test]
+fn mutating_policies_are_checked() {
+    let check = |path: &str, value: Value, expect: &[&str]| {
+        let object = with(&policy(), path, value);
+        check_create(&mutating_admission_policy::kind(), &object, expect);
+    };
+    check("spec.reinvocationPolicy", json!("IfNeeded"), &[]);
+    check(
+        "spec.matchConstraints.resourceRules.0.operations",
+        json!(["DELETE"]),
+        &[
+            "spec.matchConstraints.resourceRules.operations: Unsupported value: \"DELETE\": supported values: \"*\", \"CONNECT\", \"CREATE\", \"UPDATE\"",
+        ],
+    );
+    check(
+        "spec.mutations",
+        json!([]),
+        &["spec.mutations: Required value: mutations must contain at least one item"],
+    );
+    check(
+        "spec.mutations.0",
+        json!({"patchType": "JSONPatch", "applyConfiguration": {"expression": "x"}}),
+        &[
+            "spec.mutations[0].jsonPatch: Required value: must be specified when patchType is JSONPatch",
+            "spec.mutations[0].applyConfiguration: Invalid value: \"{applyConfiguration}\": must not be specified when patchType is JSONPatch",
+        ],
+    );
+    check(
+        "spec.mutations.0.patchType",
+        json!("Glue"),
+        &[
+            "spec.mutations[0].patchType: Unsupported value: \"Glue\": supported values: \"ApplyConfiguration\", \"JSONPatch\"",
+        ],
+    );
+}
+
+#[test]
+fn bindings_are_checked() {
+    let binding = json!({"spec": {
+        "policyName": "p",
+        "validationActions": ["Deny"],
+        "paramRef": {"name": "x", "parameterNotFoundAction": "Deny"},
+        "matchResources": constraints(),
+    }});
+    let check = |path: &str, value: Value, expect: &[&str]| {
+        let object = with(&binding, path, value);
+        check_create(
+            &validating_admission_policy_binding::kind(),
+            &object,
+            expect,
+        );
+    };
+    check("spec.validationActions", json!(["Warn", "Audit"]), &[]);
+    check(
+        "spec.policyName",
+        json!(""),
+        &["spec.policyName: Required value"],
+    );
+    check(
+        "spec.validationActions",
+        json!(["Deny", "Warn", "Deny", "Cry"]),
+        &[
+            "spec.validationActions[2]: Duplicate value: \"Deny\"",
+            "spec.validationActions[3]: Unsupported value: \"Cry\": supported values: \"Audit\", \"Deny\", \"Warn\"",
+            "spec.validationActions: Invalid value: [\"Deny\",\"Warn\",\"Deny\",\"Cry\"]: must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)",
+        ],
+    );
+    check(
+        "spec.validationActions",
+        Value::Null,
+        &["spec.validationActions: Required value: at least one validation action is required"],
+    );
+    check(
+        "spec.paramRef",
+        json!({"name": "x", "selector": {}}),
+        &[
+            "spec.paramRef.name: Forbidden: name and selector are mutually exclusive",
+            "spec.paramRef.selector: Forbidden: name and selector are mutually exclusive",
+            "spec.paramRef.parameterNotFoundAction: Required value",
+        ],
+    );
+    let deleting = with(
+        &binding,
+        "spec.matchResources.resourceRules.0.operations",
+        json!(["DELETE"]),
+    );
+    check_create(
+        &mutating_admission_policy_binding::kind(),
+        &deleting,
+        &[
+            "spec.matchResources.resourceRules.operations: Unsupported value: \"DELETE\": supported values: \"*\", \"CONNECT\", \"CREATE\", \"UPDATE\"",
+        ],
+    );
+}
+
+#[test]
+fn the_status_of_a_policy_has_conditions_of_the_common_form() {
+    let kind = validating_admission_policy::kind();
+    let condition = json!({"type": "Ready", "status": "Maybe", "observedGeneration": -1});
+    check_status_update(
+        &kind,
+        &json!({"status": {"conditions": [condition], "typeChecking": {"expressionWarnings": [{"warning": "w"}]}}}),
+        &json!({}),
+        &[
+            "status.typeChecking.expressionWarnings[0].fieldRef: Required value",
+            "status.conditions[0].status: Unsupported value: \"Maybe\": supported values: \"False\", \"True\", \"Unknown\"",
+            "status.conditions[0].observedGeneration: Invalid value: -1: must be greater than or equal to zero",
+            "status.conditions[0].lastTransitionTime: Required value",
+            "status.conditions[0].reason: Required value",
+        ],
+    );
+}
