@@ -51,7 +51,7 @@ fn samples(first_seed: u64) -> Vec<Question> {
     let mut samples = Vec::new();
     for kind in kinds() {
         for seed in 0..cases() {
-            let mut maker = Maker::new(table, first_seed + seed, false);
+            let mut maker = Maker::new(table, first_seed + seed, false).dense();
             let object = maker.object(named(&kind.name));
             samples.push(question("to-protobuf", &kind.name, object.to_string()));
         }
