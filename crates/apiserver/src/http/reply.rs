@@ -161,4 +161,28 @@ mod tests {
             ]
         );
     }
+
+    #[test]
+    fn failures_are_told_in_the_form_that_a_client_likes_best() {
+        let check = |accept: &str, expect: &str| {
+            let accept = HeaderValue::from_str(accept).unwrap();
+            let mut reply = Reply::status_for(&Status::bad_request("no"), Some(&accept));
+            assert_eq!(reply.headers[CONTENT_TYPE], expect);
+            let body = reply.body.next_chunk().unwrap();
+            assert_eq!(
+                body.starts_with(protobuf::MAGIC),
+                expect.ends_with("protobuf")
+            );
+        };
+        check("application/json", "application/json");
+        check("text/html", "application/json");
+        check(
+            "application/vnd.kubernetes.protobuf,application/json",
+            "application/vnd.kubernetes.protobuf",
+        );
+        check(
+            "application/json,application/vnd.kubernetes.protobuf",
+            "application/json",
+        );
+    }
 }
