@@ -175,7 +175,12 @@ mod tests {
         );
         let head = b"\x0a\x07\x0a\0\x12\x017\x1a\0";
         let item = |name: &[u8]| {
-            let metadata = [b"\x0a\x11\x0a\x01", name, b"\x12\0\x1a\0\x22\0*\02\08\0B\0"].concat();
+            let metadata = [
+                b"\x0a\x11\x0a\x01",
+                name,
+                b"\x12\0\x1a\0\x22\0\x2a\0\x32\0\x38\0\x42\0",
+            ]
+            .concat();
             [
                 b"\x12\x1b".as_slice(),
                 &metadata,
