@@ -20,3 +20,4 @@ mod write;
 pub use call::Call;
 pub use registry::{Registry, RegistryError, Resource, Storage, Version, stored_kinds};
 pub(crate) use store_status::store_status;
+pub(crate) use watch::{Frames, frames};
