@@ -1,0 +1,180 @@
+//! The protobuf form beside upstream's generated code: random objects of every kind, to the byte.
+//!
+//! The seed is fixed; `PROPTEST_CASES` sets how many objects there are of each kind.
+
+#[path = "protobuf/objects.rs"]
+mod objects;
+#[path = "protobuf/oracle.rs"]
+mod oracle;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use objects::Random;
+use oracle::{Answer, Question, ask};
+use rhumb_schema::{Options, Shape, Table, Type, TypeId, conform, decode_json, protobuf};
+use serde_json::Value;
+
+const CASES_DEFAULT: usize = 30;
+const DIFFERENCES_SHOWN: usize = 5;
+
+fn cases() -> usize {
+    let cases = std::env::var("PROPTEST_CASES").ok();
+    cases
+        .and_then(|cases| cases.parse().ok())
+        .unwrap_or(CASES_DEFAULT)
+}
+
+/// Tables have no protobuf form, and discovery, with its own form of lists, is only ever JSON.
+const JSON_ONLY: [&str; 2] = ["v1.Table", "v1.APIResourceList"];
+
+/// The kinds that have a protobuf form: those whose type is in an envelope.
+fn kinds() -> Vec<&'static Type> {
+    let is_kind = |of: &&Type| {
+        let has_type = of
+            .field("kind")
+            .is_some_and(|kind| kind.embedded.iter().any(|outer| &*outer.go == "TypeMeta"));
+        has_type && !JSON_ONLY.contains(&&*of.go)
+    };
+    Table::builtin().types().filter(is_kind).collect()
+}
+
+fn named(name: &str) -> TypeId {
+    Table::builtin().named(name).expect(name)
+}
+
+/// Random objects of every kind as JSON.
+fn samples(seed: u64) -> Vec<Question> {
+    let mut random = Random::new(seed);
+    let mut samples = Vec::new();
+    for kind in kinds() {
+        for _ in 0..cases() {
+            let object = random.object(Table::builtin(), kind, 0);
+            samples.push(Question::new("to-protobuf", &kind.name, object.to_string()));
+        }
+    }
+    samples
+}
+
+fn our_bytes(question: &Question) -> Vec<u8> {
+    let (table, id) = (Table::builtin(), named(&question.r#type));
+    let options = Options {
+        strict: false,
+        whole: false,
+    };
+    let decoded = decode_json(table, id, question.input.as_bytes(), options).expect("our own JSON");
+    protobuf::encode(table, id, &decoded.object).expect("our own JSON")
+}
+
+/// The object in the bytes, as it would be written as JSON.
+fn our_object(question: &Question) -> Result<Value, String> {
+    let (table, id) = (Table::builtin(), named(&question.r#type));
+    let bytes = STANDARD.decode(&question.input).expect("base64");
+    let mut object = protobuf::decode(table, id, &bytes).map_err(|error| error.to_string())?;
+    conform(table, id, &mut object);
+    Ok(Value::Object(object))
+}
+
+fn their_object(answer: &Answer) -> Result<Value, String> {
+    match answer.error.as_str() {
+        "" => Ok(serde_json::from_str(&answer.output).expect("JSON")),
+        error => Err(error.to_owned()),
+    }
+}
+
+fn assert_none(differences: &[String], questions: usize) {
+    assert!(
+        differences.is_empty(),
+        "{} of {questions} answers differ; the first are:\n{}",
+        differences.len(),
+        differences[..differences.len().min(DIFFERENCES_SHOWN)].join("\n")
+    );
+}
+
+#[test]
+fn objects_are_written_to_the_byte_as_upstream_writes_them() {
+    let questions = samples(36);
+    let answers = ask(&questions);
+    let differences: Vec<String> = questions
+        .iter()
+        .zip(&answers)
+        .filter_map(|(question, answer)| {
+            let ours = STANDARD.encode(our_bytes(question));
+            (ours != answer.output)
+                .then(|| format!("{question:?}\n  upstream: {answer:?}\n  ours:     {ours}"))
+        })
+        .collect();
+    assert_none(&differences, questions.len());
+}
+
+#[test]
+fn what_upstream_writes_is_read_as_upstream_reads_it() {
+    let written = samples(37);
+    let questions: Vec<Question> = ask(&written)
+        .into_iter()
+        .zip(&written)
+        .map(|(answer, question)| Question::new("from-protobuf", &question.r#type, answer.output))
+        .collect();
+    let answers = ask(&questions);
+    let differences: Vec<String> = questions
+        .iter()
+        .zip(&answers)
+        .filter_map(|(question, answer)| {
+            let (ours, theirs) = (our_object(question), their_object(answer));
+            (ours != theirs)
+                .then(|| format!("{question:?}\n  upstream: {theirs:?}\n  ours:     {ours:?}"))
+        })
+        .collect();
+    assert_none(&differences, questions.len());
+}
+
+/// In damaged messages there are pointers to nothing, which upstream writes as null.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(object) => {
+            let present = object.into_iter().filter(|(_, value)| !value.is_null());
+            let inner = present.map(|(name, value)| (name, without_nulls(value)));
+            Value::Object(inner.collect())
+        }
+        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
+        other => other,
+    }
+}
+
+#[test]
+fn damaged_messages_are_refused_or_read_as_upstream_reads_them() {
+    let mut random = Random::new(38);
+    let questions: Vec<Question> = samples(38)
+        .iter()
+        .map(|question| {
+            let mut bytes = our_bytes(question);
+            random.damage(&mut bytes);
+            Question::new("from-protobuf", &question.r#type, STANDARD.encode(bytes))
+        })
+        .collect();
+    let answers = ask(&questions);
+    let differences: Vec<String> = questions
+        .iter()
+        .zip(&answers)
+        .filter_map(|(question, answer)| {
+            let ours = our_object(question).map(without_nulls);
+            let theirs = their_object(answer).map(without_nulls);
+            // Upstream lets pass what no client writes: entries of maps that overlap, times in far away years.
+            (ours.is_ok() && ours != theirs)
+                .then(|| format!("{question:?}\n  upstream: {theirs:?}\n  ours:     {ours:?}"))
+        })
+        .collect();
+    assert_none(&differences, questions.len());
+}
+
+#[test]
+fn no_kind_has_a_duration() {
+    let has_duration = |of: &Type| of.fields.iter().any(|field| field.shape == Shape::Duration);
+    let found: Vec<&Type> = Table::builtin()
+        .types()
+        .filter(|of| has_duration(of))
+        .collect();
+    assert!(
+        found.is_empty(),
+        "durations have no protobuf form here yet: {found:?}"
+    );
+}
