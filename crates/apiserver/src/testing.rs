@@ -44,10 +44,18 @@ impl Default for Setup {
 
 impl Server {
     pub(crate) async fn open(directory: &Path, setup: Setup) -> Server {
-        let store = Embedded::open(&directory.join("store"), embedded::Options::default())
-            .await
-            .expect("a store");
-        Server::on(Arc::new(store), setup).await
+        let path = directory.join("store");
+        // A server that was closed a moment ago may still hold the lock.
+        for _ in 0..500 {
+            match Embedded::open(&path, embedded::Options::default()).await {
+                Ok(store) => return Server::on(Arc::new(store), setup).await,
+                Err(embedded::FileError::InUse { .. }) => {
+                    tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        panic!("the store stays in use");
     }
 
     pub(crate) async fn on(store: Arc<dyn rhumb_store::Store>, setup: Setup) -> Server {
