@@ -8,7 +8,7 @@ use http_body_util::BodyExt as _;
 use rhumb_api::Gates;
 use rhumb_auth::User;
 use rhumb_auth::token::SigningKey;
-use rhumb_meta::{Clock as _, SystemClock};
+use rhumb_meta::SystemClock;
 use rhumb_store::embedded::{self, Embedded};
 use serde_json::Value;
 
