@@ -107,6 +107,8 @@ func reply(q *question) answer {
 		return answer{Output: readTime(q.Input)}
 	case "float":
 		return answer{Output: printFloat(math.Float64frombits(q.Bits))}
+	case "quantity":
+		return askQuantity(q)
 	case "status":
 		return answer{Status: askStatus(&q.Status)}
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -42,4 +43,21 @@ func encodeFinite(encoded any, value float64) string {
 		return "null"
 	}
 	return encode(encoded)
+}
+
+// A quantity as it is printed, rounded up to thousandths, compared with another one, and their sum and difference.
+func askQuantity(q *question) answer {
+	left, err := resource.ParseQuantity(q.Input)
+	if err != nil {
+		return answer{Error: text(err)}
+	}
+	right, err := resource.ParseQuantity(q.Values[0])
+	if err != nil {
+		return answer{Error: text(err)}
+	}
+	rounded, sum, difference := left.DeepCopy(), left.DeepCopy(), left.DeepCopy()
+	rounded.RoundUp(resource.Milli)
+	sum.Add(right)
+	difference.Sub(right)
+	return answer{Output: fmt.Sprintf("%s %s %d %s %s", left.String(), rounded.String(), left.Cmp(right), sum.String(), difference.String())}
 }

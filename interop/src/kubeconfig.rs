@@ -17,6 +17,8 @@ pub struct Kubeconfig {
     /// Certificates and key of the user, when it has any.
     pub identity_pem: Option<(Vec<u8>, Vec<u8>)>,
     pub token: Option<String>,
+    /// Where kubectl looks when it is not told; not read from files.
+    pub namespace: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -69,6 +71,7 @@ impl Kubeconfig {
             authority_pem: decode(cluster.cluster.certificate_authority_data)?.unwrap_or_default(),
             identity_pem: certificate.zip(key),
             token: user.token,
+            namespace: None,
         })
     }
 
@@ -82,6 +85,10 @@ impl Kubeconfig {
         if let Some(token) = &self.token {
             user["token"] = token.as_str().into();
         }
+        let mut context = json!({"cluster": "peer", "user": "admin"});
+        if let Some(namespace) = &self.namespace {
+            context["namespace"] = namespace.as_str().into();
+        }
         let file = json!({
             "apiVersion": "v1",
             "kind": "Config",
@@ -90,7 +97,7 @@ impl Kubeconfig {
                 "certificate-authority-data": STANDARD.encode(&self.authority_pem),
             }}],
             "users": [{"name": "admin", "user": user}],
-            "contexts": [{"name": "peer", "context": {"cluster": "peer", "user": "admin"}}],
+            "contexts": [{"name": "peer", "context": context}],
             "current-context": "peer",
         });
         let text = serde_json::to_string_pretty(&file)?;
@@ -109,6 +116,7 @@ mod tests {
             authority_pem: b"ca".to_vec(),
             identity_pem: Some((b"certificate".to_vec(), b"key".to_vec())),
             token: Some("secret".into()),
+            namespace: None,
         };
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("admin.kubeconfig");

@@ -121,6 +121,11 @@ fn floats_are_printed_and_encoded_alike() {
 }
 
 #[test]
+fn quantities_are_read_printed_compared_and_added_alike() {
+    compare(sample(values::quantity()));
+}
+
+#[test]
 fn requirements_are_made_and_matched_alike() {
     compare(sample(values::requirement()));
 }

@@ -1,1 +1,157 @@
+//! The real kubectl against a server, by the transcripts in `interop/kubectl/`: `cargo xtask interop kubectl`.
+//!
+//! RHUMB_INTEROP_SERVER says against which: `rhumb` (if nothing is said), `kube-apiserver`, or a kubeconfig. An
+//! argument picks transcripts by name. RHUMB_INTEROP_BLESS=1 writes what was printed into the transcripts:
+//! only ever against the real server, and to be read before it is kept.
 
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use rhumb_interop::kubeconfig::Kubeconfig;
+use rhumb_interop::servers::{self, Server};
+use rhumb_interop::transcript::{Step, Transcript, fits, mask, trim};
+
+fn main() -> ExitCode {
+    let filter = std::env::args().nth(1).unwrap_or_default();
+    match play_all(&filter) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(failed) => {
+            eprintln!("kubectl: {failed} commands printed something else");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("kubectl: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn play_all(filter: &str) -> Result<usize> {
+    let name = std::env::var("RHUMB_INTEROP_SERVER").unwrap_or_else(|_| "rhumb".into());
+    let server = servers::start(&name)?;
+    println!("kubectl against {name}");
+    let mut failed = 0;
+    for path in transcripts(filter)? {
+        failed += play(server.as_ref(), &path).with_context(|| path.display().to_string())?;
+    }
+    Ok(failed)
+}
+
+fn transcripts(filter: &str) -> Result<Vec<PathBuf>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("kubectl");
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(&folder)? {
+        let path = entry?.path();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        if path.extension().is_some_and(|end| end == "txt") && name.contains(filter) {
+            paths.push(path);
+        }
+    }
+    ensure!(!paths.is_empty(), "no transcript is called {filter:?}");
+    paths.sort();
+    Ok(paths)
+}
+
+/// Plays one transcript in a namespace of its own, and returns how many commands did not do as it says.
+fn play(server: &dyn Server, path: &Path) -> Result<usize> {
+    let mut transcript = Transcript::parse(&std::fs::read_to_string(path)?);
+    let shell = Shell::new(server)?;
+    let (mut failed, mut blessed) = (0, false);
+    for step in &mut transcript.steps {
+        let printed = shell.run(step)?;
+        if fits(&step.output, &printed) {
+            continue;
+        }
+        if std::env::var_os("RHUMB_INTEROP_BLESS").is_some() {
+            step.output = printed;
+            blessed = true;
+        } else {
+            failed += 1;
+            show(path, step, &printed);
+        }
+    }
+    if blessed {
+        std::fs::write(path, transcript.print())?;
+    }
+    let count = transcript.steps.len();
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    println!("{name:20} {count:3} commands, {failed} differ");
+    Ok(failed)
+}
+
+fn show(path: &Path, step: &Step, printed: &[String]) {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    println!("\n{name}: $ {}", step.command);
+    for line in &step.output {
+        println!("  - {line}");
+    }
+    for line in printed {
+        println!("  + {line}");
+    }
+}
+
+/// Where commands run: a directory, a namespace, and a kubeconfig that names both server and namespace.
+struct Shell {
+    directory: tempfile::TempDir,
+    namespace: String,
+    path: String,
+}
+
+impl Shell {
+    fn new(server: &dyn Server) -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let id = uuid::Uuid::new_v4().simple().to_string();
+        let namespace = format!("ns-{}", &id[..8]);
+        let mut kubeconfig = Kubeconfig::read(server.kubeconfig())?;
+        kubeconfig.namespace = Some(namespace.clone());
+        kubeconfig.write(&directory.path().join("kubeconfig"))?;
+        let kubectl = servers::tool("RHUMB_TEST_KUBECTL", "kubectl")?;
+        let folder = kubectl.parent().context("kubectl has no folder")?;
+        let others = std::env::var("PATH").unwrap_or_default();
+        let shell = Self {
+            path: format!("{}:{others}", folder.canonicalize()?.display()),
+            directory,
+            namespace,
+        };
+        let made = shell.run(&Step {
+            command: "kubectl create namespace $NAMESPACE".into(),
+            ..Step::default()
+        })?;
+        ensure!(
+            made == ["namespace/NAMESPACE created"],
+            "cannot make a namespace: {made:?}"
+        );
+        Ok(shell)
+    }
+
+    /// What the command prints, errors after all else, and its exit code if it fails.
+    fn run(&self, step: &Step) -> Result<Vec<String>> {
+        let mut child = Command::new("sh")
+            .args(["-c", &step.command])
+            .current_dir(self.directory.path())
+            .env("PATH", &self.path)
+            .env("HOME", self.directory.path())
+            .env("KUBECONFIG", self.directory.path().join("kubeconfig"))
+            .env("NAMESPACE", &self.namespace)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        if let Some(mut input) = child.stdin.take() {
+            // A command that does not read its input is none of our concern.
+            let _ = input.write_all((step.input.join("\n") + "\n").as_bytes());
+        }
+        let output = child.wait_with_output()?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let mut lines = mask(&text(&output.stdout), &self.namespace);
+        trim(&mut lines);
+        lines.extend(mask(&text(&output.stderr), &self.namespace));
+        trim(&mut lines);
+        if !output.status.success() {
+            lines.push(format!("? {}", output.status.code().unwrap_or(-1)));
+        }
+        Ok(lines)
+    }
+}

@@ -1,11 +1,9 @@
 //! What each chore runs.
 
-use std::process::Command;
-
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
 use crate::setup;
-use crate::steps::{cargo, root, step, target};
+use crate::steps::{cargo, step};
 
 /// The packages whose tests need more than Rust and Debian.
 const ELSEWHERE: [&str; 2] = ["--exclude", "rhumb-interop"];
@@ -66,34 +64,4 @@ pub(crate) fn fuzz(cases: u32) -> Result<()> {
         .args(["--package", "rhumb-meta", "--package", "rhumb-schema"])
         .env("PROPTEST_CASES", cases.to_string());
     step("fuzz", &mut fuzz)
-}
-
-pub(crate) fn interop() -> Result<()> {
-    ensure!(
-        setup::on_the_path("go").is_some(),
-        "the interop tests need Go 1.26 or later: install it and put `go` on the PATH"
-    );
-    let mut peers = cargo();
-    peers.args(["test", "--package", "rhumb-interop", "--no-fail-fast"]);
-    step("beside upstream's libraries", &mut peers)?;
-    let etcd = target().join("tools/etcd-from-source");
-    let mut build = Command::new("go");
-    build
-        .current_dir(root().join("interop/etcd"))
-        .args(["build", "-o"])
-        .arg(&etcd)
-        .arg("go.etcd.io/etcd/server/v3");
-    step("build etcd from its module", &mut build)?;
-    let mut store = cargo();
-    store
-        .args([
-            "test",
-            "--package",
-            "rhumb-store",
-            "--test",
-            "etcd_conformance",
-        ])
-        .args(["--test", "etcd_faults"])
-        .env("RHUMB_TEST_ETCD", &etcd);
-    step("the store on that etcd", &mut store)
 }

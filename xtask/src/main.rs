@@ -1,6 +1,7 @@
 //! Chores of the project: `cargo xtask --help`.
 
 mod chores;
+mod interop;
 mod schema;
 mod setup;
 mod steps;
@@ -38,7 +39,13 @@ enum Chore {
         cases: u32,
     },
     /// Compare with the real thing. Needs Go 1.26 or later and its module proxy.
-    Interop,
+    Interop {
+        /// Which parts; all if none is named.
+        parts: Vec<interop::Part>,
+        /// Passed on to the differential and kubectl parts, such as `-- compare --topic core`.
+        #[arg(last = true)]
+        arguments: Vec<String>,
+    },
     /// Make the table of built-in types anew. Needs Go 1.26 or later and its module proxy.
     Schema {
         /// Where swagger.json and openapi-v3/ of an API server are.
@@ -64,7 +71,7 @@ fn carry_out(chore: Chore) -> anyhow::Result<()> {
         Chore::Bench { arguments } => chores::bench(&arguments),
         Chore::Torture { rounds } => chores::torture(rounds),
         Chore::Fuzz { cases } => chores::fuzz(cases),
-        Chore::Interop => chores::interop(),
         Chore::Schema { k8s_api } => schema::run(&k8s_api),
+        Chore::Interop { parts, arguments } => interop::run(&parts, &arguments),
     }
 }

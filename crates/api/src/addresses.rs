@@ -182,6 +182,20 @@ pub fn validate_block(block: &View<'_>, strict: bool, errors: &mut ErrorList) {
     }
 }
 
+/// Checks a block in a field that only ever took the one form of every block.
+pub fn validate_canonical_block(block: &View<'_>, errors: &mut ErrorList) {
+    let before = errors.len();
+    validate_block(block, true, errors);
+    let Some(parsed) = Block::parse_lax(block.str()).filter(|_| errors.len() == before) else {
+        return;
+    };
+    let canonical = parsed.to_string();
+    if canonical != block.str() {
+        let detail = format!("must be in canonical form ({})", gotext::quote(&canonical));
+        checks::invalid_text(block, errors, detail);
+    }
+}
+
 fn is_strict_block(text: &str) -> bool {
     let Some((address, prefix)) = text.split_once('/') else {
         return false;

@@ -3,7 +3,7 @@
 use rhumb_meta::field::{BadValue, Error, ErrorList};
 use rhumb_meta::validation::Problems;
 
-use crate::View;
+use crate::{View, selectors};
 
 pub const IMMUTABLE: &str = "field is immutable";
 pub const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
@@ -48,13 +48,29 @@ pub fn immutable_text(view: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
 /// One of an enumeration; `values` in the order the error lists them.
 pub fn one_of(view: &View<'_>, values: &[&str], errors: &mut ErrorList) {
     if !values.contains(&view.str()) {
-        errors.push(Error::not_supported(view.path(), text(view), values));
+        let shown = BadValue::json(view.str());
+        errors.push(Error::not_supported(view.path(), shown, values));
     }
 }
 
-/// A text as errors show it: an absent one is an empty one.
-pub fn text(view: &View<'_>) -> BadValue {
-    view.str().into()
+/// As [`one_of`], for a field that upstream has as a plain text: the error shows it as one.
+pub fn one_of_texts(view: &View<'_>, values: &[&str], errors: &mut ErrorList) {
+    if !values.contains(&view.str()) {
+        errors.push(Error::not_supported(view.path(), view.str(), values));
+    }
+}
+
+/// How a selector is judged that replaces old ones: if one of those was wrong, values that no label can have pass.
+pub fn selector_options<'a>(old: impl IntoIterator<Item = &'a View<'a>>) -> selectors::Options {
+    let strictest = selectors::Options::default();
+    let mut wrong = ErrorList::new();
+    for selector in old {
+        selectors::validate_label_selector(selector, strictest, &mut wrong);
+    }
+    selectors::Options {
+        allow_invalid_label_value: !wrong.is_empty(),
+        ..strictest
+    }
 }
 
 pub fn port_number(view: &View<'_>, errors: &mut ErrorList) {

@@ -101,6 +101,26 @@ pub fn keep(object: &mut Object, old: &Object, path: &str) {
     }
 }
 
+/// A value without anything empty in it: two values that mean the same are then equal.
+pub fn without_empty(value: Value) -> Value {
+    let is_something = |value: &Value| match value {
+        Value::Null => false,
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        _ => true,
+    };
+    match value {
+        Value::Object(object) => {
+            let kept = object
+                .into_iter()
+                .map(|(name, value)| (name, without_empty(value)));
+            Value::Object(kept.filter(|(_, value)| is_something(value)).collect())
+        }
+        Value::Array(items) => items.into_iter().map(without_empty).collect(),
+        other => other,
+    }
+}
+
 /// How many bytes a text in base64 stands for.
 pub fn decoded_len(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4
@@ -146,6 +166,13 @@ mod tests {
         keep(&mut written, &object(json!({})), "a.b");
         let want = json!({"a": {}, "t": "old", "k": "x"});
         assert_eq!(Value::Object(written), want);
+    }
+
+    #[test]
+    fn what_is_empty_says_nothing() {
+        let given = json!({"a": {"b": [], "c": null}, "d": [{"e": {}}], "f": "", "g": false});
+        let want = json!({"d": [{}], "f": "", "g": false});
+        assert_eq!(without_empty(given), want);
     }
 
     #[test]

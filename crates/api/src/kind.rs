@@ -25,6 +25,8 @@ pub struct Kind {
     /// The path below the store's root, as upstream lays it out in etcd; `None` for kinds that are not stored.
     pub storage: Option<Cow<'static, str>>,
     pub names: NameRule,
+    /// Whether a finalizer without a domain must be one that Kubernetes knows: so for built-in kinds.
+    pub known_finalizers: bool,
     pub generation: Generation,
     /// The kind of another group whose objects these are: stored in its form, by the conversion of each version.
     /// Rules and selectable fields read that form too.
@@ -208,6 +210,7 @@ impl Kind {
             }],
             storage: Some(plural.into()),
             names: NameRule::DnsSubdomain,
+            known_finalizers: true,
             generation: Generation::None,
             stored_as: None,
             selectable: Vec::new(),
@@ -245,6 +248,12 @@ impl Kind {
 
     pub fn names(mut self, rule: NameRule) -> Kind {
         self.names = rule;
+        self
+    }
+
+    /// A finalizer without a domain may be any.
+    pub fn any_finalizers(mut self) -> Kind {
+        self.known_finalizers = false;
         self
     }
 

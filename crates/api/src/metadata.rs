@@ -13,7 +13,7 @@ use rhumb_meta::{gotext, validation};
 
 use crate::{Kind, NameRule, View, checks, selectors};
 
-pub use names::name_problems;
+pub use names::{name_problems, validate_given as validate_name};
 
 /// All annotations of an object together, keys and values.
 pub const ANNOTATIONS_MAX_BYTES: usize = 256 * 1024;
@@ -29,6 +29,7 @@ pub fn validate_create(object: &View<'_>, kind: &Kind, errors: &mut ErrorList) {
         kind.is_namespaced(),
         errors,
     );
+    validate_known_finalizers(object, kind, errors);
 }
 
 /// Checks the metadata of a changed object, which has the old one's system fields where it had none.
@@ -43,6 +44,27 @@ pub fn validate_update(object: &View<'_>, old: &View<'_>, kind: &Kind, errors: &
         errors,
     );
     validate_change(&metadata, &old.field("metadata"), errors);
+    validate_known_finalizers(object, kind, errors);
+}
+
+/// What upstream checks again once all of [`validate_update`] is checked: the validation of a kind looks at the
+/// metadata too, and what is wrong has a cause for each time.
+pub fn validate_update_again(
+    object: &View<'_>,
+    old: &View<'_>,
+    kind: &Kind,
+    errors: &mut ErrorList,
+) {
+    let (metadata, old) = (object.field("metadata"), old.field("metadata"));
+    validate_maps(&metadata, errors);
+    validate_change(&metadata, &old, errors);
+    validate_maps(&metadata, errors);
+    validate_new(
+        &metadata,
+        NameRule::PathSegment,
+        kind.is_namespaced(),
+        errors,
+    );
 }
 
 /// Checks metadata by itself: that of a new object, or of a template with a rule of its own for names.
@@ -55,11 +77,15 @@ pub fn validate_new(
     names::validate(metadata, rule, errors);
     names::validate_namespace(metadata, is_namespaced, errors);
     checks::not_negative(&metadata.field("generation"), errors);
+    validate_maps(metadata, errors);
+    validate_finalizers(&metadata.field("finalizers"), errors);
+    managed::validate(&metadata.field("managedFields"), errors);
+}
+
+fn validate_maps(metadata: &View<'_>, errors: &mut ErrorList) {
     selectors::validate_labels(&metadata.field("labels"), errors);
     validate_annotations(&metadata.field("annotations"), errors);
     owners::validate(&metadata.field("ownerReferences"), errors);
-    validate_finalizers(&metadata.field("finalizers"), errors);
-    managed::validate(&metadata.field("managedFields"), errors);
 }
 
 fn validate_change(metadata: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
@@ -123,6 +149,23 @@ pub fn validate_finalizers(finalizers: &View<'_>, errors: &mut ErrorList) {
         let detail = format!("finalizer {ORPHAN} and {FOREGROUND} cannot be both set");
         finalizers.invalid(errors, detail);
     }
+}
+
+fn validate_known_finalizers(object: &View<'_>, kind: &Kind, errors: &mut ErrorList) {
+    let metadata = object.field("metadata");
+    for finalizer in metadata.field("finalizers").items() {
+        if kind.known_finalizers && !is_known_finalizer(finalizer.str()) {
+            checks::invalid_text(&finalizer, errors, UNKNOWN_FINALIZER);
+        }
+    }
+}
+
+pub(crate) const UNKNOWN_FINALIZER: &str =
+    "name is neither a standard finalizer name nor is it fully qualified";
+
+/// Whether a finalizer has a domain, or is one of Kubernetes itself.
+pub(crate) fn is_known_finalizer(name: &str) -> bool {
+    name.contains('/') || matches!(name, "kubernetes" | ORPHAN | FOREGROUND)
 }
 
 fn no_new_finalizers(finalizers: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {

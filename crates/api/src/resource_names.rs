@@ -1,6 +1,6 @@
 //! The names of compute resources, and which of them may stand where.
 
-use rhumb_meta::field::{Error, ErrorList};
+use rhumb_meta::field::{BadValue, Error, ErrorList};
 use rhumb_meta::{Quantity, validation};
 
 use crate::{View, checks};
@@ -74,10 +74,10 @@ pub fn validate(name: &str, at: &View<'_>, errors: &mut ErrorList) {
     let found = validation::qualified_name(name);
     if found.is_empty() && !name.contains('/') && !is_standard(name) {
         let detail = "must be a standard resource type or fully qualified";
-        errors.push(Error::invalid(at.path(), name, detail));
+        errors.push(Error::invalid(at.path(), BadValue::json(name), detail));
     }
     for problem in found {
-        errors.push(Error::invalid(at.path(), name, problem));
+        errors.push(Error::invalid(at.path(), BadValue::json(name), problem));
     }
 }
 
@@ -86,10 +86,10 @@ pub fn validate_for_container(name: &str, at: &View<'_>, errors: &mut ErrorList)
     let is_bare = !name.contains('/');
     if is_bare && !is_standard_for_containers(name) {
         let detail = "must be a standard resource for containers";
-        errors.push(Error::invalid(at.path(), name, detail));
+        errors.push(Error::invalid(at.path(), BadValue::json(name), detail));
     } else if !is_native(name) && !is_extended(name) {
         let detail = "doesn't follow extended resource name standard";
-        errors.push(Error::invalid(at.path(), name, detail));
+        errors.push(Error::invalid(at.path(), BadValue::json(name), detail));
     }
 }
 
@@ -97,7 +97,7 @@ pub fn validate_for_quota(name: &str, at: &View<'_>, errors: &mut ErrorList) {
     validate(name, at, errors);
     if !name.contains('/') && !is_standard_for_quota(name) {
         let detail = "must be a standard resource for quota";
-        errors.push(Error::invalid(at.path(), name, detail));
+        errors.push(Error::invalid(at.path(), BadValue::json(name), detail));
     }
 }
 

@@ -321,3 +321,73 @@ fn label_keys_become_part_of_selectors() {
         json!({"matchExpressions": [{"key": "b", "operator": "NotIn", "values": ["2"]}]})
     );
 }
+
+#[test]
+fn a_new_status_keeps_what_it_leaves_out() {
+    let kind = kind("Pod");
+    let gates = Gates::default();
+    let request = Request {
+        gates: &gates,
+        now: Timestamp::from_unix(0, 0),
+        user: "",
+    };
+    let old = json!({"status": {"qosClass": "Burstable", "observedGeneration": 3,
+        "conditions": [{"type": "Ready", "observedGeneration": 2}]}});
+    let new = json!({"status": {"phase": "Running", "podIP": "1.2.3.4",
+        "conditions": [{"type": "Ready", "status": "True"}, {"type": "New", "status": "True"}],
+        "containerStatuses": [{"name": "main", "volumeMounts": [{"name": "v", "volumeStatus": {"image": {}}}]}]}});
+    let (mut new, old) = (object(&kind, POD, &new), object(&kind, POD, &old));
+    kind.rules.prepare_status_update(&mut new, &old, &request);
+    assert_eq!(
+        new["status"],
+        json!({"phase": "Running", "podIP": "1.2.3.4", "podIPs": [{"ip": "1.2.3.4"}],
+            "qosClass": "Burstable", "observedGeneration": 3,
+            "conditions": [{"type": "Ready", "status": "True", "observedGeneration": 2}, {"type": "New", "status": "True"}],
+            "containerStatuses": [{"name": "main", "volumeMounts": [{"name": "v"}]}]})
+    );
+}
+
+/// Every value of every case in turn becomes something that no schema would let pass.
+#[test]
+fn no_object_makes_the_checks_panic() {
+    let gates = Gates::default();
+    let request = Request {
+        gates: &gates,
+        now: Timestamp::from_unix(0, 0),
+        user: "",
+    };
+    let junk = [
+        json!(-1),
+        json!("\u{e9}-"),
+        json!([[null]]),
+        json!({"": {}}),
+    ];
+    let tables = [
+        ("create.txt", "Pod", POD),
+        ("resize.txt", "Pod", POD),
+        ("node.txt", "Node", NODE),
+        ("rc.txt", "ReplicationController", CONTROLLER),
+    ];
+    for (file, kind_name, base) in tables {
+        let kind = kind(kind_name);
+        for (number, case) in cases(file).into_iter().enumerate() {
+            let right = Value::Object(object(&kind, base, &case.new));
+            for pointer in support::pointers(&right) {
+                let mut wrong = right.clone();
+                if let Some(value) = wrong.pointer_mut(&pointer) {
+                    *value = junk[(number + pointer.len()) % junk.len()].clone();
+                }
+                let Value::Object(wrong) = filled(kind_name, wrong) else {
+                    continue;
+                };
+                let old = object(&kind, base, &case.old);
+                create(&kind, wrong.clone(), old.clone(), &request);
+                update(&kind, wrong.clone(), old.clone(), &request);
+                update_status(&kind, wrong.clone(), old.clone(), &request);
+                resize(&kind, wrong.clone(), old.clone(), &request);
+                add_ephemeral_containers(&kind, wrong.clone(), old.clone(), &request);
+                update(&kind, old, wrong, &request);
+            }
+        }
+    }
+}

@@ -21,12 +21,13 @@ mod defaults;
 mod json;
 mod merge;
 mod model;
+pub mod protobuf;
 mod text;
 
 pub use builder::{TableBuilder, TableError};
 pub use conform::conform;
 pub use decode::{
-    DecodeError, Decoded, MAX_DEPTH, Options, decode_any, decode_json, decode_value, decode_yaml,
+    DecodeError, Decoded, MAX_DEPTH, Options, check_json, decode_any, decode_json, decode_value, decode_yaml,
     read_yaml, write_yaml,
 };
 pub use defaults::{Defaults, Fill};

@@ -66,8 +66,12 @@ pub struct Step {
     pub events: Option<usize>,
     /// Fields whose values are not compared, only whether they are there. `*` stands for anything.
     pub ignore: Vec<String>,
+    /// Lists whose order means nothing.
+    pub unordered: Vec<String>,
     /// Texts after which a number is not compared.
     pub mask: Vec<String>,
+    /// So much time passes afterwards, because the server notices this change a little later.
+    pub wait_ms: u64,
 }
 
 impl Topic {
@@ -183,6 +187,14 @@ cases:
         let variant = json!({"metadata": {"name": "b"}});
         let body = topic.cases[0].steps[0].body(&topic.objects, Some(&variant));
         assert_eq!(body, r#"{"kind":"Pod","metadata":{"name":"b"}}"#);
+    }
+
+    #[test]
+    fn every_file_can_be_read() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("differential");
+        let topics = topics(&folder.join("cases"), &[]).expect("readable");
+        assert!(topics.iter().all(|topic| !topic.cases.is_empty()));
+        crate::differential::expected::read(&folder.join("differences.yaml")).expect("readable");
     }
 
     #[test]

@@ -58,18 +58,13 @@ pub fn compare(theirs: &Answers, ours: &Answers) -> Vec<Difference> {
         for (index, theirs) in theirs.iter().enumerate() {
             let mut found = Finder::default();
             found.answer(theirs, ours.get(index));
-            differences.extend(
-                found
-                    .fields
-                    .into_iter()
-                    .map(|(path, theirs_ours)| Difference {
-                        case: case.clone(),
-                        step: theirs.step.clone(),
-                        path,
-                        theirs: theirs_ours.0,
-                        ours: theirs_ours.1,
-                    }),
-            );
+            differences.extend(found.fields.into_iter().map(|field| Difference {
+                case: case.clone(),
+                step: theirs.step.clone(),
+                path: field.path,
+                theirs: field.theirs,
+                ours: field.ours,
+            }));
         }
     }
     differences
@@ -77,7 +72,13 @@ pub fn compare(theirs: &Answers, ours: &Answers) -> Vec<Difference> {
 
 #[derive(Default)]
 struct Finder {
-    fields: Vec<(String, (Option<Value>, Option<Value>))>,
+    fields: Vec<Field>,
+}
+
+struct Field {
+    path: String,
+    theirs: Option<Value>,
+    ours: Option<Value>,
 }
 
 impl Finder {
@@ -104,8 +105,11 @@ impl Finder {
     }
 
     fn found(&mut self, path: &str, theirs: Option<&Value>, ours: Option<&Value>) {
-        self.fields
-            .push((path.to_owned(), (theirs.cloned(), ours.cloned())));
+        self.fields.push(Field {
+            path: path.to_owned(),
+            theirs: theirs.cloned(),
+            ours: ours.cloned(),
+        });
     }
 
     fn values(&mut self, path: &str, theirs: &Value, ours: &Value) {
@@ -215,11 +219,7 @@ mod tests {
     fn check(theirs: Value, ours: Value, expect: &[&str]) {
         let mut finder = Finder::default();
         finder.values("body", &theirs, &ours);
-        let paths: Vec<&str> = finder
-            .fields
-            .iter()
-            .map(|(path, _)| path.as_str())
-            .collect();
+        let paths: Vec<&str> = finder.fields.iter().map(|field| &*field.path).collect();
         assert_eq!(paths, expect);
     }
 

@@ -11,7 +11,7 @@ pub mod expected;
 pub mod normal;
 pub mod play;
 pub mod recording;
-mod scan;
+pub(crate) mod scan;
 
 use std::collections::BTreeMap;
 

@@ -49,6 +49,7 @@ impl Normal {
 
     fn object(&mut self, mut fields: Map<String, Value>) -> Map<String, Value> {
         let kind = fields.get("kind").and_then(Value::as_str).unwrap_or("");
+        let kind = kind.to_owned();
         let of_many = kind.ends_with("List") || kind == "Table";
         let is_table = kind == "Table";
         if fields.get("type").and_then(Value::as_str) == Some("BOOKMARK") {
@@ -62,6 +63,9 @@ impl Normal {
         }
         if is_table {
             forget_ages(&mut fields);
+        }
+        if kind == "Status" {
+            order_causes(&mut fields);
         }
         let normal = |(name, value): (String, Value)| {
             let value = self.field(&name, value);
@@ -112,7 +116,7 @@ impl Normal {
     }
 
     pub fn text(&mut self, text: &str) -> String {
-        let mut text = text.to_owned();
+        let mut text = self.with_normal_objects(text);
         for (name, placeholder) in &self.names {
             text = text.replace(name, placeholder);
         }
@@ -124,6 +128,23 @@ impl Normal {
             text = without_number_after(&text, mask);
         }
         self.without_identities(&text)
+    }
+
+    /// Some messages quote a whole object as it is stored: its fields have no order of interest.
+    fn with_normal_objects(&mut self, text: &str) -> String {
+        const BEFORE: &str = "Invalid value: ";
+        let Some(start) = text.find("Invalid value: \"{").map(|at| at + BEFORE.len()) else {
+            return text.to_owned();
+        };
+        let mut quoted = serde_json::Deserializer::from_str(&text[start..]).into_iter::<String>();
+        let Some(Ok(quotation)) = quoted.next() else {
+            return text.to_owned();
+        };
+        let Ok(object) = serde_json::from_str::<Value>(&quotation) else {
+            return text.to_owned();
+        };
+        let end = start + quoted.byte_offset();
+        format!("{}{}{}", &text[..start], self.tree(object), &text[end..])
     }
 
     fn without_identities(&mut self, text: &str) -> String {
@@ -201,6 +222,30 @@ fn forget_ages(table: &mut Map<String, Value>) {
     }
 }
 
+/// Upstream finds what is wrong with the entries of a map in any order; so the order of causes means nothing.
+fn order_causes(status: &mut Map<String, Value>) {
+    let causes = status
+        .get_mut("details")
+        .and_then(|details| details.get_mut("causes"));
+    let Some(Value::Array(causes)) = causes else {
+        return;
+    };
+    let text = |cause: &Value| {
+        let part = |name: &str| cause.get(name).and_then(Value::as_str).unwrap_or_default();
+        format!("{}: {}", part("field"), part("message"))
+    };
+    causes.sort_by_key(text);
+    let mut texts: Vec<String> = causes.iter().map(text).collect();
+    texts.dedup();
+    let ordered = texts.join(", ");
+    if let Some(Value::String(message)) = status.get_mut("message")
+        && let Some(start) = message.find(" is invalid: [").map(|at| at + 14)
+        && message.len() == start + ordered.len() + 1
+    {
+        message.replace_range(start.., &format!("{ordered}]"));
+    }
+}
+
 fn without_number_after(text: &str, mask: &str) -> String {
     let mut result = String::new();
     let mut rest = text;
@@ -258,6 +303,28 @@ mod tests {
         check(
             json!([{"nodePort": 30001}, {"nodePort": 30002}]),
             json!([{"nodePort": 30001}, {"nodePort": "<port>"}]),
+        );
+    }
+
+    #[test]
+    fn causes_have_no_order() {
+        check(
+            json!({"kind": "Status", "message": "x is invalid: [b: no, a: yes]", "details":
+                {"causes": [{"field": "b", "message": "no"}, {"field": "a", "message": "yes"}]}}),
+            json!({"kind": "Status", "message": "x is invalid: [a: yes, b: no]", "details":
+                {"causes": [{"field": "a", "message": "yes"}, {"field": "b", "message": "no"}]}}),
+        );
+    }
+
+    #[test]
+    fn objects_within_messages() {
+        check(
+            json!(
+                "is invalid: Invalid value: \"{\\\"b\\\":1,\\\"a\\\":{\\\"resourceVersion\\\":\\\"7\\\"}}\": bad"
+            ),
+            json!(
+                "is invalid: Invalid value: {\"a\":{\"resourceVersion\":\"<version 1>\"},\"b\":1}: bad"
+            ),
         );
     }
 

@@ -1,7 +1,7 @@
 //! Finds identities, times and numbers within text.
 
 /// The length of the UUID that `text` begins with.
-pub(super) fn uuid(text: &[u8]) -> Option<usize> {
+pub(crate) fn uuid(text: &[u8]) -> Option<usize> {
     const DASHES: [usize; 4] = [8, 13, 18, 23];
     let candidate = text.get(..36)?;
     let fits = candidate.iter().enumerate().all(|(index, byte)| {
@@ -15,7 +15,7 @@ pub(super) fn uuid(text: &[u8]) -> Option<usize> {
 }
 
 /// The length of the time that `text` begins with, such as `2026-01-02T03:04:05Z` or with a fraction.
-pub(super) fn time(text: &[u8]) -> Option<usize> {
+pub(crate) fn time(text: &[u8]) -> Option<usize> {
     const SHAPE: &[u8] = b"0000-00-00T00:00:00";
     let candidate = text.get(..SHAPE.len())?;
     let fits = SHAPE.iter().zip(candidate).all(|(shape, byte)| {
@@ -33,12 +33,12 @@ pub(super) fn time(text: &[u8]) -> Option<usize> {
 }
 
 /// How many digits `text` begins with.
-pub(super) fn digits(text: &[u8]) -> usize {
+pub(crate) fn digits(text: &[u8]) -> usize {
     text.iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
 /// Whether the whole text is an age as tables show it, such as `5s` or `3d4h`.
-pub(super) fn is_age(text: &str) -> bool {
+pub(crate) fn is_age(text: &str) -> bool {
     let mut rest = text.as_bytes();
     while !rest.is_empty() {
         let count = digits(rest);

@@ -80,6 +80,7 @@ fn write_credentials(directory: &Path, port: u16) -> Result<PathBuf> {
             admin.key_pem.into_bytes(),
         )),
         token: None,
+        namespace: None,
     };
     kubeconfig.write(&path)?;
     Ok(path)

@@ -8,7 +8,8 @@ use rhumb_meta::field::{BadValue, Error, ErrorList, Path};
 use rhumb_meta::labels::{LabelSelector, Operator, Requirement, Selector, ValidationOptions};
 use rhumb_meta::status::{ServerResponse, StatusCause};
 use rhumb_meta::{
-    GroupKind, GroupResource, GroupVersion, Revision, Status, Timestamp, fields, gotext, validation,
+    GroupKind, GroupResource, GroupVersion, Quantity, Revision, Status, Timestamp, fields, gotext,
+    validation,
 };
 
 use crate::protocol::{Answer, FieldError, Question, StatusQuestion};
@@ -48,6 +49,7 @@ pub(crate) fn reply(question: &Question) -> Answer {
             instant(Timestamp::from_rfc3339_micro(input))
         )),
         "float" => printed(float(f64::from_bits(question.bits))),
+        "quantity" => quantity(input, &question.values[0]),
         "status" => {
             let status = status(&question.status);
             Answer {
@@ -57,6 +59,20 @@ pub(crate) fn reply(question: &Question) -> Answer {
         }
         other => panic!("unknown op {other}"),
     }
+}
+
+fn quantity(left: &str, right: &str) -> Answer {
+    let parsed = Quantity::parse(left).and_then(|left| Ok((left, Quantity::parse(right)?)));
+    let (left, right) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => return refused(error),
+    };
+    let (mut rounded, mut sum, mut difference) = (left.clone(), left.clone(), left.clone());
+    rounded.round_up(-3);
+    sum.add(&right);
+    difference.sub(&right);
+    let order = left.cmp(&right) as i8;
+    printed(format_args!("{left} {rounded} {order} {sum} {difference}"))
 }
 
 fn printed(output: impl Display) -> Answer {

@@ -166,3 +166,12 @@ pub(crate) fn requirement() -> impl Strategy<Value = Question> {
         },
     )
 }
+
+/// Pairs of quantities, small enough that their sums are exact on both sides.
+pub(crate) fn quantity() -> impl Strategy<Value = Question> {
+    let text = "[+-]?[0-9]{0,8}(\\.[0-9]{0,12})?(|n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?1?[0-2]|x|K|e)";
+    (text, text).prop_map(|(left, right)| Question {
+        values: vec![right],
+        ..Question::text("quantity", left)
+    })
+}

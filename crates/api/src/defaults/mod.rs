@@ -26,3 +26,16 @@ pub fn by_type_for(gates: &Gates) -> impl Iterator<Item = (&'static str, Fill)> 
     let labels_namespaces = gates.enabled(Feature::NamespaceDefaultLabelName);
     by_type().filter(move |(name, _)| labels_namespaces || *name != cluster::NAMESPACE)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    #[test]
+    fn no_type_is_filled_twice() {
+        let mut names = HashSet::new();
+        for (name, _) in super::by_type() {
+            assert!(names.insert(name), "{name}");
+        }
+    }
+}

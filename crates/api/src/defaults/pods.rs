@@ -14,10 +14,8 @@ const GRACE_SECONDS: i64 = 30;
 
 pub(super) const TYPES: &[(&str, Fill)] = &[
     ("io.k8s.api.core.v1.Pod", pod),
-    (
-        "io.k8s.api.core.v1.PodTemplateSpec",
-        drop_init_container_annotations,
-    ),
+    ("io.k8s.api.core.v1.PodTemplate", pod_template),
+    ("io.k8s.api.core.v1.PodTemplateSpec", pod_template_spec),
     ("io.k8s.api.core.v1.PodSpec", pod_spec),
     ("io.k8s.api.core.v1.Container", container),
     ("io.k8s.api.core.v1.EphemeralContainer", container),
@@ -96,8 +94,23 @@ fn drop_init_container_annotations(object: &mut Object) {
     }
 }
 
+/// A part that is there even if nothing was said of it.
+fn part(object: &mut Object, name: &str) {
+    absent(object, name, json!({}));
+}
+
+fn pod_template(object: &mut Object) {
+    part(object, "template");
+}
+
+fn pod_template_spec(object: &mut Object) {
+    drop_init_container_annotations(object);
+    part(object, "spec");
+}
+
 fn pod(object: &mut Object) {
     drop_init_container_annotations(object);
+    part(object, "spec");
     let Some(Value::Object(spec)) = object.get_mut("spec") else {
         return;
     };

@@ -1,4 +1,4 @@
-//! Deployments, jobs and the other owners of pods; admission configurations; storage and devices.
+//! Deployments, jobs and the other owners of pods; admission configurations; devices.
 
 mod admission;
 mod autoscaling;
@@ -86,11 +86,6 @@ pub(super) const TYPES: &[(&str, Fill)] = &[
         "io.k8s.api.flowcontrol.v1.QueuingConfiguration",
         resources::queuing,
     ),
-    (
-        "io.k8s.api.storage.v1.StorageClass",
-        resources::storage_class,
-    ),
-    ("io.k8s.api.storage.v1.CSIDriver", resources::csi_driver),
     (
         "io.k8s.api.resource.v1.ExactDeviceRequest",
         resources::device_request,

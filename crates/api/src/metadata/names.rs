@@ -6,14 +6,21 @@ use rhumb_meta::validation::{self, Problems};
 use crate::{NameRule, View, checks};
 
 pub(super) fn validate(metadata: &View<'_>, rule: NameRule, errors: &mut ErrorList) {
+    validate_given(metadata, rule, errors);
+    let name = metadata.field("name");
+    if name.is_empty() {
+        name.required(errors, "name or generateName is required");
+    }
+}
+
+/// Checks a name and a prefix for one as far as they are there.
+pub fn validate_given(metadata: &View<'_>, rule: NameRule, errors: &mut ErrorList) {
     let prefix = metadata.field("generateName");
     if !prefix.is_empty() {
         checks::problems(&prefix, prefix_problems(rule, prefix.str()), errors);
     }
     let name = metadata.field("name");
-    if name.is_empty() {
-        name.required(errors, "name or generateName is required");
-    } else {
+    if !name.is_empty() {
         checks::problems(&name, name_problems(rule, name.str()), errors);
     }
 }
@@ -40,13 +47,14 @@ pub fn name_problems(rule: NameRule, name: &str) -> Problems {
         NameRule::DnsSubdomain => validation::dns1123_subdomain(name),
         NameRule::DnsLabel => validation::dns1123_label(name),
         NameRule::DnsLabel1035 => validation::dns1035_label(name),
-        NameRule::PathSegment | NameRule::Own => validation::path_segment_name(name),
+        NameRule::PathSegment => validation::path_segment_name(name),
+        NameRule::Own => Problems::new(),
     }
 }
 
 fn prefix_problems(rule: NameRule, prefix: &str) -> Problems {
     match rule {
-        NameRule::PathSegment | NameRule::Own => validation::path_segment_prefix(prefix),
+        NameRule::PathSegment => validation::path_segment_prefix(prefix),
         _ => name_problems(rule, &with_an_end(prefix)),
     }
 }

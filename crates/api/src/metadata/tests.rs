@@ -196,6 +196,21 @@ fn what_may_not_change_is_refused() {
 }
 
 #[test]
+fn finalizers_without_a_domain_are_known_ones() {
+    let want = concat!(
+        "metadata.finalizers[1]: Invalid value: \"mine\": name is neither a standard finalizer name nor is it fully ",
+        "qualified"
+    );
+    let metadata = json!({"name": "a", "finalizers": ["kubernetes", "mine", "x/y"]});
+    check_create(Scope::Cluster, metadata.clone(), &[want]);
+    let object = object(metadata);
+    let mut errors = ErrorList::new();
+    let custom = kind(Scope::Cluster).any_finalizers();
+    super::validate_create(&View::root(&object), &custom, &mut errors);
+    assert!(errors.is_empty(), "{errors}");
+}
+
+#[test]
 fn a_name_once_accepted_is_not_judged_again() {
     let object = json!({"name": "A.b", "namespace": "n", "resourceVersion": "7"});
     check_update(object.clone(), object, &[]);

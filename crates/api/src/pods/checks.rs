@@ -37,11 +37,14 @@ pub(crate) fn required(view: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// An object as errors show it, which is by the names that its fields have in upstream's code.
-pub(crate) fn go_struct(view: &View<'_>, fields: &[(&str, &str)]) -> String {
-    let fields = fields.iter().map(|(shown, field)| {
-        let value = view.get(field);
-        format!("\"{shown}\":{}", gotext::json(&value))
+/// A field as errors show it: upstream's name for it in code, its own, and what stands for it if absent.
+pub(crate) type Shown = (&'static str, &'static str, &'static str);
+
+/// An object as errors show it.
+pub(crate) fn go_struct(view: &View<'_>, fields: &[Shown]) -> String {
+    let fields = fields.iter().map(|(shown, field, absent)| {
+        let value = view.get(field).map(gotext::json);
+        format!("\"{shown}\":{}", value.as_deref().unwrap_or(absent))
     });
     format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
 }
@@ -64,7 +67,8 @@ pub(crate) fn required_one_of(view: &View<'_>, supported: &[&str], errors: &mut 
 /// The text must be one of those.
 pub(crate) fn one_of(view: &View<'_>, supported: &[&str], errors: &mut ErrorList) {
     if !supported.contains(&view.str()) {
-        errors.push(Error::not_supported(view.path(), view.str(), supported));
+        let shown = BadValue::json(view.str());
+        errors.push(Error::not_supported(view.path(), shown, supported));
     }
 }
 

@@ -167,10 +167,7 @@ fn only_ephemeral_fields(container: &View<'_>, errors: &mut ErrorList) {
     for (name, value) in container.object().into_iter().flatten() {
         let view = View::at(Some(value), container.path().child(name));
         // Probes and hooks are there even if they say nothing.
-        let is_set = match name.as_str() {
-            "ports" | "resources" | "resizePolicy" | "restartPolicyRules" => !view.is_empty(),
-            _ => view.exists(),
-        };
+        let is_set = view.exists() && (name != "resources" || !view.is_empty());
         if is_set && !EPHEMERAL_FIELDS.contains(&name.as_str()) {
             view.forbidden(errors, FORBIDDEN);
         }

@@ -1,4 +1,4 @@
-//! Whether two parts of a pod mean the same, however they are written.
+//! Whether two parts of a pod, or of what owns pods, mean the same, however they are written.
 
 use rhumb_meta::Quantity;
 use serde_json::Value;
@@ -34,6 +34,7 @@ const ZERO_IF_ABSENT: &[&str] = &[
     "secretName",
     "serviceAccount",
     "serviceAccountName",
+    "serviceName",
     "stdin",
     "stdinOnce",
     "subPath",
@@ -42,13 +43,14 @@ const ZERO_IF_ABSENT: &[&str] = &[
     "targetContainerName",
     "tty",
     "value",
+    "volumeName",
     "workingDir",
 ];
 
 /// Maps of amounts, which are equal as numbers.
 const AMOUNTS: &[&str] = &["limits", "requests", "overhead"];
 
-pub(super) fn same(left: Option<&Value>, right: Option<&Value>) -> bool {
+pub(crate) fn same(left: Option<&Value>, right: Option<&Value>) -> bool {
     same_field("", left, right)
 }
 

@@ -6,7 +6,7 @@ pub(crate) mod checks;
 mod containers;
 mod env;
 mod ephemeral;
-mod equality;
+pub(crate) mod equality;
 mod mounts;
 mod options;
 mod prepare;

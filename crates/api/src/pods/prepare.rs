@@ -301,7 +301,28 @@ pub fn prepare_status_update(pod: &mut Object, old: &Object) {
     if is_empty(old_status.get("nodeAllocatableResourceClaimStatuses")) {
         status.remove("nodeAllocatableResourceClaimStatuses");
     }
+    drop_unserved_status(status, old_status);
     keep_generations(status, old_status);
+}
+
+/// Drops the digests of images that are mounted, unless the old status has them already.
+fn drop_unserved_status(status: &mut Object, old: &Object) {
+    let lists = [
+        "containerStatuses",
+        "initContainerStatuses",
+        "ephemeralContainerStatuses",
+    ];
+    let uses = |list: &&str| any_at(old, &format!("{list}.volumeMounts.volumeStatus"));
+    if lists.iter().any(uses) {
+        return;
+    }
+    for list in lists {
+        for container in items(status, list) {
+            for mount in items(container, "volumeMounts") {
+                mount.remove("volumeStatus");
+            }
+        }
+    }
 }
 
 /// Conditions of the same type keep the generation they were observed at, in their order.

@@ -9,7 +9,7 @@ use crate::{Object, View};
 
 /// Takes nothing from the new pod but the resources of it and its containers, and how they are resized.
 ///
-/// When containers were added, removed or renamed the pod is left as it is, for validation to refuse.
+/// Containers that were added, removed or renamed are left as they are, for validation to refuse.
 pub fn prepare_resize(pod: &mut Object, old: &Object) {
     let (Some(Value::Object(spec)), Some(Value::Object(old_spec))) =
         (pod.get("spec"), old.get("spec"))
@@ -41,7 +41,8 @@ fn set(object: &mut Object, name: &str, value: Option<Value>) {
     };
 }
 
-/// The old containers with the new ones' resources; `None` if they are not the same containers.
+/// The old containers with the new ones' resources, or the new ones if they have other names. `None` if
+/// there are more or fewer.
 fn merged_containers(new: &Object, old: &Object, list: &str) -> Option<Option<Value>> {
     let items = |spec: &Object| {
         let items = spec.get(list).and_then(Value::as_array);
@@ -51,15 +52,15 @@ fn merged_containers(new: &Object, old: &Object, list: &str) -> Option<Option<Va
     if new.len() != merged.len() {
         return None;
     }
-    for (container, new) in merged.iter_mut().zip(&new) {
-        if container.get("name") != new.get("name") {
-            return None;
-        }
+    for (container, changed) in merged.iter_mut().zip(&new) {
         let Value::Object(container) = container else {
             return None;
         };
+        if container.get("name") != changed.get("name") {
+            return Some(Some(Value::Array(new)));
+        }
         for field in ["resources", "resizePolicy"] {
-            set(container, field, new.get(field).cloned());
+            set(container, field, changed.get(field).cloned());
         }
     }
     Some((!merged.is_empty()).then_some(Value::Array(merged)))

@@ -12,6 +12,8 @@ use crate::selectors::push_problems;
 use crate::{Object, View};
 
 const HUGE_PAGES: &str = "hugepages-";
+/// How many names an error shows that says which ones there are.
+const CLAIMS_SHOWN_MAX: usize = 64;
 const NOT_INTEGER: &str = "must be an integer";
 
 /// The resources without a domain that have a meaning somewhere.
@@ -275,9 +277,12 @@ fn unknown_claim(path: &Path<'_>, name: &str, known: &BTreeSet<&str>) -> Error {
     if known.is_empty() {
         error.detail.push_str(" which is empty");
     } else {
-        let names: Vec<&str> = known.iter().copied().collect();
+        let names: Vec<&str> = known.iter().copied().take(CLAIMS_SHOWN_MAX).collect();
         error.detail.push_str(": ");
         error.detail.push_str(&names.join(", "));
+        if known.len() > CLAIMS_SHOWN_MAX {
+            error.detail.push_str(", ...");
+        }
     }
     error
 }
@@ -363,21 +368,26 @@ impl Aggregate {
         for container in containers(spec, "containers") {
             add(&mut sum, amounts(container, list));
         }
-        let (mut sidecars, mut peak) = (BTreeMap::new(), BTreeMap::new());
+        let mut sidecars: BTreeMap<String, Quantity> = BTreeMap::new();
+        let mut peak: BTreeMap<String, Quantity> = BTreeMap::new();
         for container in containers(spec, "initContainers") {
             let stays = container.get("restartPolicy").and_then(Value::as_str) == Some("Always");
-            let needed = if stays {
+            if stays {
                 add(&mut sum, amounts(container, list));
                 add(&mut sidecars, amounts(container, list));
-                sidecars.clone()
-            } else {
-                let mut needed = sidecars.clone();
-                add(&mut needed, amounts(container, list));
-                needed
-            };
-            raise(&mut peak, needed);
+                continue;
+            }
+            // What it does not ask for itself is no more than all that stay ask for together.
+            for (name, mut needed) in amounts(container, list) {
+                if let Some(others) = sidecars.get(name) {
+                    needed.add(others);
+                }
+                raise(&mut peak, name, needed);
+            }
         }
-        raise(&mut sum, peak);
+        for (name, needed) in peak {
+            raise(&mut sum, &name, needed);
+        }
         Aggregate(sum)
     }
 
@@ -423,11 +433,12 @@ fn add<'a>(
     }
 }
 
-fn raise(peak: &mut BTreeMap<String, Quantity>, amounts: BTreeMap<String, Quantity>) {
-    for (name, amount) in amounts {
-        let highest = peak.entry(name).or_insert_with(|| amount.clone());
-        if amount > *highest {
-            *highest = amount;
+fn raise(peak: &mut BTreeMap<String, Quantity>, name: &str, amount: Quantity) {
+    match peak.get_mut(name) {
+        Some(highest) if *highest >= amount => {}
+        Some(highest) => *highest = amount,
+        None => {
+            peak.insert(name.to_owned(), amount);
         }
     }
 }

@@ -102,10 +102,10 @@ pub(crate) fn validate_taints(taints: &View<'_>, errors: &mut ErrorList) {
         checks::required_one_of(&taint.field("effect"), EFFECTS, errors);
         if !known.insert((taint.text("key"), taint.text("effect"))) {
             let fields = [
-                ("Key", "key"),
-                ("Value", "value"),
-                ("Effect", "effect"),
-                ("TimeAdded", "timeAdded"),
+                ("Key", "key", "\"\""),
+                ("Value", "value", "\"\""),
+                ("Effect", "effect", "\"\""),
+                ("TimeAdded", "timeAdded", "null"),
             ];
             let shown = BadValue::Rendered(checks::go_struct(&taint, &fields));
             let mut error = Error::duplicate(taint.path(), shown);

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use rhumb_meta::field::{Error, ErrorList};
+use rhumb_meta::field::{BadValue, Error, ErrorList};
 
 use super::{Options, checks, windows};
 use crate::View;
@@ -54,11 +54,11 @@ fn privilege_escalation(context: &View<'_>, errors: &mut ErrorList) {
         context.invalid(errors, detail);
     }
     let capabilities = context.field("capabilities");
-    for capability in capabilities.field("add").items() {
-        if capability.str() == "CAP_SYS_ADMIN" {
-            let detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
-            context.invalid(errors, detail);
-        }
+    let added = capabilities.field("add");
+    if added.items().any(|added| added.str() == "CAP_SYS_ADMIN") {
+        let detail =
+            "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
+        context.invalid(errors, detail);
     }
 }
 
@@ -111,11 +111,15 @@ fn seccomp_profile(profile: &View<'_>, errors: &mut ErrorList) {
     match (kind.str() == "Localhost", local.exists()) {
         (true, false) => local.required(errors, "must be set when seccomp type is Localhost"),
         (true, true) => checks::descending_path(&local, errors),
-        (false, true) => errors.push(Error::invalid(
-            local.path(),
-            profile.bad_value(),
-            "can only be set when seccomp type is Localhost",
-        )),
+        (false, true) => {
+            let fields = [
+                ("Type", "type", "\"\""),
+                ("LocalhostProfile", "localhostProfile", "null"),
+            ];
+            let shown = BadValue::Rendered(checks::go_struct(profile, &fields));
+            let detail = "can only be set when seccomp type is Localhost";
+            errors.push(Error::invalid(local.path(), shown, detail));
+        }
         (false, false) => {}
     }
 }

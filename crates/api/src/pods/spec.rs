@@ -139,9 +139,13 @@ fn resource_claims(claims: &View<'_>, metadata: &View<'_>, errors: &mut ErrorLis
 
 fn invalid_claim(claim: &View<'_>, errors: &mut ErrorList, detail: &str) {
     let fields = [
-        ("Name", "name"),
-        ("ResourceClaimName", "resourceClaimName"),
-        ("ResourceClaimTemplateName", "resourceClaimTemplateName"),
+        ("Name", "name", "\"\""),
+        ("ResourceClaimName", "resourceClaimName", "null"),
+        (
+            "ResourceClaimTemplateName",
+            "resourceClaimTemplateName",
+            "null",
+        ),
     ];
     let shown = BadValue::Rendered(checks::go_struct(claim, &fields));
     errors.push(Error::invalid(claim.path(), shown, detail));

@@ -156,11 +156,14 @@ fn only_added_tolerations(
 }
 
 fn only_deleted_gates(spec: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
-    let old = old.field("schedulingGates");
+    let (gates, old) = (spec.field("schedulingGates"), old.field("schedulingGates"));
     let old: HashSet<&str> = old.items().map(|gate| gate.text("name")).collect();
-    for gate in spec.field("schedulingGates").items() {
+    let mut reported = HashSet::new();
+    // Of several gates with one name only the last is named.
+    let places: Vec<View<'_>> = gates.items().collect();
+    for gate in places.iter().rev() {
         let name = gate.text("name");
-        if !old.contains(name) {
+        if !old.contains(name) && reported.insert(name) {
             let detail =
                 format!("only deletion is allowed, but found new scheduling gate '{name}'");
             gate.field("name").forbidden(errors, detail);
@@ -256,21 +259,23 @@ fn node_affinity(
         let required = affinity?.get(NODE_AFFINITY)?.get(REQUIRED)?;
         required.get("nodeSelectorTerms")?.as_array().cloned()
     };
-    let (new, old) = (
-        terms(new).unwrap_or_default(),
-        terms(old).unwrap_or_default(),
-    );
+    let (new, old) = (terms(new), terms(old).unwrap_or_default());
+    let has_terms = new.is_some();
     if old.is_empty() {
         return;
     }
     let nodes = affinity.path().child(NODE_AFFINITY);
     let required = nodes.child(REQUIRED);
     let path = required.child("nodeSelectorTerms");
-    let new_terms = Value::Array(new);
+    let new_terms = Value::Array(new.unwrap_or_default());
     let view = View::at(Some(&new_terms), path);
     if view.len() != old.len() {
         let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
-        let shown = checks::go_list(&view, shown_term);
+        let shown = if !has_terms {
+            BadValue::Rendered("null".to_owned())
+        } else {
+            checks::go_list(&view, shown_term)
+        };
         errors.push(Error::invalid(view.path(), shown, detail));
         return;
     }
@@ -290,9 +295,9 @@ fn shown_term(term: &View<'_>) -> String {
             return "null".to_owned();
         }
         let fields = [
-            ("Key", "key"),
-            ("Operator", "operator"),
-            ("Values", "values"),
+            ("Key", "key", "\"\""),
+            ("Operator", "operator", "\"\""),
+            ("Values", "values", "null"),
         ];
         let items = requirements.items();
         let items: Vec<String> = items

@@ -7,6 +7,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 pub(crate) use crate::checks::{at_most_100_percent, invalid_text, problems};
+use crate::pods::equality;
 use crate::{Object, View};
 
 /// A number that is absent counts as zero.
@@ -31,44 +32,13 @@ pub(crate) fn immutable(field: &View<'_>, old: &View<'_>, errors: &mut ErrorList
     }
 }
 
-/// Whether both mean the same: an empty list is as good as none.
+/// Whether both mean the same, although one is as it was sent and the other as it was stored.
 pub(crate) fn same(ours: &View<'_>, theirs: &View<'_>) -> bool {
-    match (ours.object(), theirs.object()) {
-        (Some(ours), Some(theirs)) => same_objects(ours, theirs),
-        _ => same_values(ours.value(), theirs.value()),
-    }
+    same_values(ours.value(), theirs.value())
 }
 
 pub(crate) fn same_values(ours: Option<&Value>, theirs: Option<&Value>) -> bool {
-    match (given(ours), given(theirs)) {
-        (Some(Value::Object(ours)), Some(Value::Object(theirs))) => same_objects(ours, theirs),
-        (Some(Value::Array(ours)), Some(Value::Array(theirs))) => {
-            ours.len() == theirs.len()
-                && ours
-                    .iter()
-                    .zip(theirs)
-                    .all(|(ours, theirs)| same_values(Some(ours), Some(theirs)))
-        }
-        (ours, theirs) => ours == theirs,
-    }
-}
-
-fn same_objects(ours: &Object, theirs: &Object) -> bool {
-    let ours_in_theirs = ours
-        .iter()
-        .all(|(name, value)| same_values(Some(value), theirs.get(name)));
-    let none_more = theirs
-        .iter()
-        .all(|(name, value)| ours.contains_key(name) || given(Some(value)).is_none());
-    ours_in_theirs && none_more
-}
-
-fn given(value: Option<&Value>) -> Option<&Value> {
-    value.filter(|value| match value {
-        Value::Null => false,
-        Value::Array(items) => !items.is_empty(),
-        _ => true,
-    })
+    equality::same(ours, theirs)
 }
 
 /// The value is one of these, or absent.

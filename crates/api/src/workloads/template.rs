@@ -3,6 +3,7 @@
 use rhumb_meta::field::ErrorList;
 use rhumb_meta::validation;
 
+use super::checks;
 use crate::{View, pods};
 
 /// `old` is the template that was there before, whose sins a changed one may keep.
@@ -10,6 +11,14 @@ pub(crate) fn validate(template: &View<'_>, old: Option<&View<'_>>, errors: &mut
     match old {
         None => pods::validate_template(template, errors),
         Some(old) => pods::validate_template_update(template, old, errors),
+    }
+}
+
+/// What to say of the template of a new owner of pods, or of one whose spec has changed.
+pub(crate) fn warn(object: &View<'_>, old: Option<&View<'_>>, warnings: &mut Vec<String>) {
+    let spec = object.field("spec");
+    if old.is_none_or(|old| !checks::same(&spec, &old.field("spec"))) {
+        pods::template_warnings(&spec.field("template"), warnings);
     }
 }
 

@@ -106,8 +106,22 @@ fn check_host(host: &str) -> Result<(), String> {
             let quoted = gotext::quote(&c.to_string()).to_string();
             Err(format!("invalid character {quoted} in host name"))
         }
-        None => check_escapes(host),
+        None => {
+            check_escapes(host)?;
+            check_host_escapes(host)
+        }
     }
+}
+
+/// In the name of a host only what is not ASCII is escaped, and the percent sign itself.
+fn check_host_escapes(host: &str) -> Result<(), String> {
+    for (index, _) in host.match_indices('%') {
+        let escape = host.get(index..index + 3).unwrap_or_default();
+        if escape != "%25" && escape.as_bytes().get(1).is_some_and(|digit| *digit < b'8') {
+            return Err(format!("invalid URL escape {}", gotext::quote(escape)));
+        }
+    }
+    Ok(())
 }
 
 /// Every percent sign has two hexadecimal digits after it.
@@ -161,6 +175,10 @@ mod tests {
             (
                 "https://[::1",
                 "parse \"https://[::1\": missing ']' in host",
+            ),
+            (
+                "https://%41",
+                "parse \"https://%41\": invalid URL escape \"%41\"",
             ),
             (
                 "https://a/%zz",

@@ -143,3 +143,30 @@ fn fill(kind: &str, value: &mut Value, fills: &HashMap<&str, Fill>) {
         _ => {}
     }
 }
+
+/// Where the values of an object are, as JSON pointers.
+pub(crate) fn pointers(value: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    collect(value, String::new(), &mut found);
+    found
+}
+
+fn collect(value: &Value, at: String, found: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let name = name.replace('~', "~0").replace('/', "~1");
+                collect(value, format!("{at}/{name}"), found);
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                collect(item, format!("{at}/{index}"), found);
+            }
+        }
+        _ => {}
+    }
+    if !at.is_empty() {
+        found.push(at);
+    }
+}

@@ -34,7 +34,7 @@ pub(crate) struct Flags {
     #[arg(
         long,
         value_name = "URL",
-        default_value = "https://kubernetes.default.svc.cluster.local"
+        default_value = "https://kubernetes.default.svc"
     )]
     pub(super) service_account_issuer: String,
     /// Where services get their addresses: a CIDR, or two of different families.

@@ -19,9 +19,9 @@ use walk::{Stop, Walk};
 pub(crate) use scalars::{canonical_quantity, float, zero};
 pub(crate) use times::{canonical_micro_time, canonical_time};
 
-/// How deep values may be nested that are kept. It is far from what a thread's stack can take, also for those
-/// who walk through the object later on.
-pub const MAX_DEPTH: usize = 500;
+/// How deep values may be nested that are kept. What was stored must be readable again: serde_json refuses 128
+/// levels, and lists, reviews and managed fields wrap an object in a few of their own.
+pub const MAX_DEPTH: usize = 100;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
@@ -64,6 +64,11 @@ pub fn decode_json(
     finish(walk, read, bytes, options)
 }
 
+/// Whether a text is JSON, in Go's words if it is not.
+pub fn check_json(bytes: &[u8]) -> Result<(), DecodeError> {
+    json::check(bytes).map_err(DecodeError)
+}
+
 /// Reads an object of no type, such as a patch; duplicate fields are the only problem it can have.
 pub fn decode_any(bytes: &[u8], strict: bool) -> Result<Decoded, DecodeError> {
     let options = Options {
@@ -74,6 +79,22 @@ pub fn decode_any(bytes: &[u8], strict: bool) -> Result<Decoded, DecodeError> {
     let mut walk = Walk::new(&table, bytes, options);
     let read = walk.any_document();
     finish(walk, read, bytes, options)
+}
+
+/// A value of no type that stands so deep in an object.
+pub(crate) fn any_value(bytes: &[u8], depth: usize) -> Result<Value, DecodeError> {
+    let options = Options {
+        strict: false,
+        whole: false,
+    };
+    let table = Table::default();
+    let mut walk = Walk::new(&table, bytes, options);
+    walk.any_value(depth).map_err(|_| {
+        DecodeError(match json::check(bytes) {
+            Err(mistake) => mistake.to_string(),
+            Ok(()) => format!("json: nested deeper than {MAX_DEPTH} levels"),
+        })
+    })
 }
 
 fn finish(

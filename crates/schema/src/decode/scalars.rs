@@ -51,6 +51,16 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// A number where anything may be.
+    pub(super) fn any_number(&mut self, here: Here<'_>) -> Result<Value, Stop> {
+        let literal = self.reader.number()?;
+        Ok(any_number(literal).unwrap_or_else(|| {
+            let found = format!("number {literal}");
+            self.save(spot::mismatch(here, &found, "float64"), here);
+            Value::Null
+        }))
+    }
+
     pub(super) fn float(&mut self, shape: &Shape, here: Here<'_>) -> Read {
         if !is_number(self.reader.peek()?) {
             return self.misfit(shape, here);
@@ -169,13 +179,14 @@ pub(crate) fn float(number: f64) -> Value {
     Number::from_f64(number).map_or(Value::Null, Value::Number)
 }
 
-pub(super) fn any_number(literal: &str) -> Value {
+/// `None` if it is too large for any number.
+fn any_number(literal: &str) -> Option<Value> {
     if let Ok(number) = literal.parse::<i64>() {
-        return number.into();
+        return Some(number.into());
     }
     if let Ok(number) = literal.parse::<u64>() {
-        return number.into();
+        return Some(number.into());
     }
     let number = literal.parse::<f64>().ok().and_then(Number::from_f64);
-    number.map_or(Value::Null, Value::Number)
+    number.map(Value::Number)
 }

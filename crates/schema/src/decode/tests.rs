@@ -77,7 +77,7 @@ fn deep_nesting_is_an_error_and_not_the_end() {
             "couldn't get version/kind; json parse error: invalid character '[' exceeded max depth",
         );
         let revision = "io.k8s.api.apps.v1.ControllerRevision";
-        let limit = "json: nested deeper than 500 levels";
+        let limit = &format!("json: nested deeper than {MAX_DEPTH} levels");
         let data = nested("{\"a\":", "}", 9_000);
         check(revision, &format!("{{\"data\":{data}}}"), limit);
         let schema = nested("{\"not\":", "}", 9_000);
@@ -129,6 +129,8 @@ fn the_deepest_object_can_be_walked_through() {
         let mut object = decode("json", name, text.as_bytes())
             .expect("readable")
             .object;
+        let stored = json!({"items": [&object]}).to_string();
+        assert!(serde_json::from_str::<Value>(&stored).is_ok());
         let again = decode_value(
             table,
             of,
@@ -148,9 +150,9 @@ fn the_deepest_object_can_be_walked_through() {
 }
 
 #[test]
-fn yaml_may_be_nested_as_deep_as_its_parser_allows() {
+fn yaml_may_be_nested_as_deep_as_json() {
     in_a_small_stack(|| {
-        let depth = 200;
+        let depth = MAX_DEPTH - 1;
         let text = format!("data: {}1{}", "{a: ".repeat(depth), "}".repeat(depth));
         let decoded = decode(
             "yaml",
@@ -228,6 +230,9 @@ fn an_object_of_no_type_is_kept_whole() {
     assert_eq!(decoded.problems, problems);
     let error = decode_any(b"[1]", true).expect_err("no object");
     let expect = "json: cannot unmarshal array into Go value of type map[string]interface {}";
+    assert_eq!(error.0, expect);
+    let error = decode_any(b"{\"a\":1e400}", true).expect_err("too large");
+    let expect = "json: cannot unmarshal number 1e400 into Go value of type float64";
     assert_eq!(error.0, expect);
     let error = decode_any(b"{", true).expect_err("malformed");
     assert_eq!(error.0, "unexpected end of JSON input");

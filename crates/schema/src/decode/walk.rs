@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use rhumb_meta::gotext;
 use serde_json::Value;
 
-use super::scalars::{any_number, zero};
+use super::scalars::zero;
 use super::spot::{self, Spot, Step};
 use super::times::{canonical_micro_time, canonical_time};
 use super::{MAX_DEPTH, NO_KIND, Options};
@@ -106,6 +106,14 @@ impl<'t, 'i> Walk<'t, 'i> {
         };
         self.reader.end()?;
         Ok(object)
+    }
+
+    /// A value of no type that stands so deep in an object.
+    pub(super) fn any_value(&mut self, depth: usize) -> Result<Value, Stop> {
+        self.depth = depth;
+        let value = self.any(None)?;
+        self.reader.end()?;
+        Ok(value)
     }
 
     /// Reads one value of that shape. `old` is what an earlier field of that name left there.
@@ -317,7 +325,7 @@ impl<'t, 'i> Walk<'t, 'i> {
             b'n' => self.reader.word("null").map(|()| Value::Null)?,
             b't' => self.reader.word("true").map(|()| Value::Bool(true))?,
             b'f' => self.reader.word("false").map(|()| Value::Bool(false))?,
-            _ => any_number(self.reader.number()?),
+            _ => self.any_number(here)?,
         })
     }
 

@@ -1,28 +1,8 @@
-//! Storage, devices, flow control and custom resources.
+//! Devices, flow control and custom resources.
 
 use serde_json::{Value, json};
 
 use crate::{Object, edit, fields};
-
-pub(super) fn storage_class(class: &mut Object) {
-    edit::default(class, "reclaimPolicy", "Delete");
-    edit::default(class, "volumeBindingMode", "Immediate");
-}
-
-pub(super) fn csi_driver(object: &mut Object) {
-    edit::within(object, &["spec"], |spec| {
-        edit::default(spec, "attachRequired", true);
-        edit::default(spec, "podInfoOnMount", false);
-        edit::default(spec, "storageCapacity", false);
-        edit::default(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
-        let modes = spec.get("volumeLifecycleModes").and_then(Value::as_array);
-        if modes.is_none_or(Vec::is_empty) {
-            spec.insert("volumeLifecycleModes".to_owned(), json!(["Persistent"]));
-        }
-        edit::default(spec, "requiresRepublish", false);
-        edit::default(spec, "seLinuxMount", false);
-    });
-}
 
 pub(super) fn device_request(request: &mut Object) {
     edit::default_text(request, "allocationMode", "ExactCount");

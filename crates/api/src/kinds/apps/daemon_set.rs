@@ -79,6 +79,10 @@ impl Rules for DaemonSet {
         checks::all_nonnegative(&object.field("status"), &counters, errors);
         template::validate_collision_count(object, old, errors);
     }
+
+    fn warnings(&self, object: &View<'_>, old: Option<&View<'_>>, warnings: &mut Vec<String>) {
+        crate::workloads::template::warn(object, old, warnings);
+    }
 }
 
 fn template_generation(object: &Object) -> i64 {

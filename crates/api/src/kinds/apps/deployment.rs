@@ -67,6 +67,7 @@ impl Rules for Deployment {
         if old.is_none() {
             crate::workloads::template::warn_of_name(object, warnings);
         }
+        crate::workloads::template::warn(object, old, warnings);
     }
 }
 

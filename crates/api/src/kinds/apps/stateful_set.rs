@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 
 use super::template;
 use crate::gates::Feature;
+use crate::kinds::core::persistent_volume_claim;
+use crate::selectors;
 use crate::workloads::checks;
 use crate::{Generation, Kind, NameRule, Object, Request, Rules, Scope, View, edit};
 
@@ -44,6 +46,7 @@ struct StatefulSet;
 /// What an existing object may keep although a new one could not have it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tolerance {
+    /// Neither it nor the claims can change.
     service_name: bool,
     template: bool,
 }
@@ -99,7 +102,8 @@ impl Rules for StatefulSet {
         template::validate_collision_count(object, old, errors);
     }
 
-    fn warnings(&self, object: &View<'_>, _: Option<&View<'_>>, warnings: &mut Vec<String>) {
+    fn warnings(&self, object: &View<'_>, old: Option<&View<'_>>, warnings: &mut Vec<String>) {
+        crate::workloads::template::warn(object, old, warnings);
         let spec = object.field("spec");
         let limit = spec.field("revisionHistoryLimit").int();
         if limit.is_some_and(|limit| limit < 0) {
@@ -133,13 +137,12 @@ fn prepare_max_unavailable(object: &mut Object, old: Option<&Object>, request: &
 }
 
 fn is_same_otherwise(spec: &View<'_>, old: &View<'_>) -> bool {
-    let names = |view: &View<'_>| -> Vec<String> {
-        let names = view.object().into_iter().flatten();
-        names.map(|(name, _)| name.clone()).collect()
+    let others = |spec: &View<'_>| {
+        let mut others = spec.object().cloned().unwrap_or_default();
+        others.retain(|name, _| !MUTABLE.contains(&name.as_str()));
+        Value::Object(others)
     };
-    let all = names(spec).into_iter().chain(names(old));
-    all.filter(|name| !MUTABLE.contains(&name.as_str()))
-        .all(|name| checks::same(&spec.field(&name), &old.field(&name)))
+    checks::same_values(Some(&others(spec)), Some(&others(old)))
 }
 
 fn validate_spec(
@@ -156,6 +159,12 @@ fn validate_spec(
     }
     validate_strategy(&spec.field("updateStrategy"), errors);
     validate_retention(&spec.field("persistentVolumeClaimRetentionPolicy"), errors);
+    if !tolerance.service_name {
+        for claim in spec.field("volumeClaimTemplates").items() {
+            let options = selectors::Options::default();
+            persistent_volume_claim::validate_spec(&claim.field("spec"), options, errors);
+        }
+    }
     checks::all_nonnegative(spec, &["replicas", "minReadySeconds"], errors);
     checks::nonnegative(&spec.field("ordinals").field("start"), errors);
     let service = spec.field("serviceName");

@@ -271,12 +271,45 @@ fn stateful_sets_are_checked_when_they_are_made() {
 }
 
 #[test]
+fn the_claims_of_a_stateful_set_are_checked_once() {
+    let kind = stateful_set::kind();
+    let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}});
+    let object = with(&workload(), "spec.volumeClaimTemplates", json!([claim]));
+    let expect = ["spec.volumeClaimTemplates[0].spec.resources[storage]: Required value"];
+    check_create(&kind, &object, &expect);
+    check_update(&kind, &object, &object, &[]);
+}
+
+#[test]
+fn templates_are_warned_of() {
+    let note = "scheduler.alpha.kubernetes.io/critical-pod";
+    let object = with(
+        &workload(),
+        "spec.template.metadata.annotations",
+        json!({note: ""}),
+    );
+    let expect = format!(
+        "spec.template.metadata.annotations[{note}]: non-functional in v1.16+; use the \"priorityClassName\" field instead"
+    );
+    for kind in [
+        deployment::kind(),
+        replica_set::kind(),
+        daemon_set::kind(),
+        stateful_set::kind(),
+    ] {
+        assert_eq!(warnings(&kind, &object), std::slice::from_ref(&expect));
+    }
+}
+
+#[test]
 fn little_of_a_stateful_set_may_change() {
     let kind = stateful_set::kind();
     for name in ["replicas", "minReadySeconds", "revisionHistoryLimit"] {
         let changed = with(&workload(), &format!("spec.{name}"), json!(7));
         check_update(&kind, &changed, &workload(), &[]);
     }
+    let stored = with(&workload(), "spec.serviceName", json!(""));
+    check_update(&kind, &workload(), &stored, &[]);
     let changed = with(&workload(), "spec.serviceName", json!("other"));
     let expect = "spec: Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', \
                   'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' \

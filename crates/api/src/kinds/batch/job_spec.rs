@@ -4,8 +4,8 @@ use rhumb_meta::field::{BadValue, Error, ErrorList};
 use rhumb_meta::{gotext, validation};
 
 use super::policies;
-use crate::View;
 use crate::workloads::{checks, template};
+use crate::{View, pods};
 
 const INDEXED_PARALLELISM_MAX: i64 = 100_000;
 const INDEXED_FAILURES_MAX: i64 = 100_000;
@@ -169,6 +169,7 @@ fn validate_restart_policy(spec: &View<'_>, pods: &View<'_>, errors: &mut ErrorL
     }
 }
 
+/// What to say of a new or changed spec.
 pub(super) fn warnings(spec: &View<'_>, warnings: &mut Vec<String>) {
     let is_above = |name: &str, limit| spec.field(name).int().is_some_and(|value| value > limit);
     if is_indexed(spec)
@@ -181,4 +182,5 @@ pub(super) fn warnings(spec: &View<'_>, warnings: &mut Vec<String>) {
             spec.path()
         ));
     }
+    pods::template_warnings(&spec.field("template"), warnings);
 }

@@ -79,6 +79,11 @@ fn without_time_zone(schedule: &str) -> Result<&str, String> {
         let crash = "runtime error: slice bounds out of range [:-1]";
         return Err(format!("invalid schedule format: {crash}"));
     };
+    if zone.contains("..") || zone.starts_with(['/', '\\']) {
+        return Err(format!(
+            "provided bad location {zone}: time: invalid location name"
+        ));
+    }
     if !time_zone::is_known(zone) {
         return Err(format!(
             "provided bad location {zone}: unknown time zone {zone}"
@@ -189,10 +194,7 @@ fn check_duration(text: &str) -> Result<(), String> {
     }
     let mut total_ns = 0.0;
     while !rest.is_empty() {
-        let end = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(rest.len());
-        let (number, after) = rest.split_at(end);
+        let (number, after) = rest.split_at(number_len(rest));
         let value: f64 = number.parse().map_err(|_| invalid())?;
         let end = after
             .find(|c: char| c.is_ascii_digit() || c == '.')
@@ -206,6 +208,16 @@ fn check_duration(text: &str) -> Result<(), String> {
         return Err(invalid());
     }
     Ok(())
+}
+
+/// How many bytes of a text are a number: digits, with at most one point among them.
+fn number_len(text: &str) -> usize {
+    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    let whole = digits(text);
+    match text[whole..].strip_prefix('.') {
+        Some(fraction) => whole + 1 + digits(fraction),
+        None => whole,
+    }
 }
 
 fn unit_ns(unit: &str, duration: &str) -> Result<f64, String> {
@@ -272,6 +284,14 @@ mod tests {
                 "failed to parse int from : strconv.Atoi: parsing \"\": invalid syntax",
             ),
             ("@never", "unrecognized descriptor: @never"),
+            (
+                "@every 1.5.5h",
+                "failed to parse duration @every 1.5.5h: time: missing unit in duration \"1.5.5h\"",
+            ),
+            (
+                "TZ=../etc * * * * *",
+                "provided bad location ../etc: time: invalid location name",
+            ),
             (
                 "@every soon",
                 "failed to parse duration @every soon: time: invalid duration \"soon\"",

@@ -242,6 +242,8 @@ fn little_of_a_job_may_change() {
         check_update(&job::kind(), &with(old, path, value), old, expect);
     };
     check(&old, "spec.parallelism", json!(5), &[]);
+    let stored_form = with(&old, "spec.template.spec.containers.0.resources", json!({}));
+    check_update(&job::kind(), &old, &stored_form, &[]);
     check(
         &old,
         "spec.completions",

@@ -15,6 +15,7 @@ pub(super) fn kind() -> Kind {
         "leases",
         "io.k8s.api.coordination.v1.Lease",
     )
+    .any_finalizers()
     .updates_need_version()
     .updates_create()
     .rules(LeaseRules)

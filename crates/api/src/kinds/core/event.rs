@@ -1,7 +1,7 @@
 //! Event.
 
-use rhumb_meta::field::{Error, ErrorList, Path};
-use rhumb_meta::validation;
+use rhumb_meta::field::{BadValue, Error, ErrorList, Path};
+use rhumb_meta::{gotext, validation};
 
 use crate::{Kind, NameRule, Request, Rules, Scope, Selectable, View, checks, fields};
 
@@ -16,6 +16,7 @@ pub(super) fn kind() -> Kind {
     )
     .short(&["ev"])
     .names(NameRule::PathSegment)
+    .any_finalizers()
     .updates_create()
     .selectable(SELECTABLE)
     .rules(EventRules { is_strict: false })
@@ -99,33 +100,82 @@ impl Rules for EventRules {
         if !event.field("series").same_as(&old.field("series")) {
             validate_series(event, errors);
         }
-        for name in IMMUTABLE {
-            // As upstream, one field is named as in its own group.
+        for (name, shape) in IMMUTABLE {
+            // As upstream, one field is named as in the newer group.
             let shown = match *name {
                 "reportingComponent" => "reportingController",
                 name => name,
             };
             let (field, old) = (event.field(name), old.field(name));
-            let field = View::at(field.value(), *event.field(shown).path());
-            checks::immutable(&field, &old, errors);
+            let are_both_empty = field.is_empty() && old.is_empty();
+            if !are_both_empty && !field.same_as(&old) {
+                let path = Path::new(shown);
+                errors.push(Error::invalid(&path, shape.show(&field), checks::IMMUTABLE));
+            }
         }
     }
 }
 
-const IMMUTABLE: &[&str] = &[
-    "involvedObject",
-    "reason",
-    "message",
-    "source",
-    "firstTimestamp",
-    "lastTimestamp",
-    "count",
-    "type",
-    "eventTime",
-    "action",
-    "related",
-    "reportingComponent",
-    "reportingInstance",
+/// How errors show a field.
+enum Shape {
+    Text,
+    Number,
+    Other,
+    /// An object with these fields, under the names that upstream has inside.
+    Of(&'static [(&'static str, &'static str)]),
+    /// As `Of`, or nothing at all.
+    Maybe(&'static [(&'static str, &'static str)]),
+}
+
+impl Shape {
+    fn show(&self, field: &View<'_>) -> BadValue {
+        match self {
+            Shape::Text => field.str().into(),
+            Shape::Number => field.int().unwrap_or_default().into(),
+            Shape::Of(names) => show_object(field, names),
+            Shape::Maybe(names) if field.exists() => show_object(field, names),
+            Shape::Maybe(_) | Shape::Other => field.bad_value(),
+        }
+    }
+}
+
+fn show_object(field: &View<'_>, names: &[(&str, &str)]) -> BadValue {
+    let shown: Vec<String> = names
+        .iter()
+        .map(|(inside, name)| {
+            let text = gotext::json(field.field(name).str());
+            format!("\"{inside}\":{text}")
+        })
+        .collect();
+    BadValue::Rendered(format!("{{{}}}", shown.join(",")))
+}
+
+const REFERENCE: &[(&str, &str)] = &[
+    ("Kind", "kind"),
+    ("Namespace", "namespace"),
+    ("Name", "name"),
+    ("UID", "uid"),
+    ("APIVersion", "apiVersion"),
+    ("ResourceVersion", "resourceVersion"),
+    ("FieldPath", "fieldPath"),
+];
+
+const SOURCE: &[(&str, &str)] = &[("Component", "component"), ("Host", "host")];
+
+const IMMUTABLE: &[(&str, Shape)] = &[
+    ("involvedObject", Shape::Of(REFERENCE)),
+    ("reason", Shape::Text),
+    ("message", Shape::Text),
+    ("source", Shape::Of(SOURCE)),
+    ("firstTimestamp", Shape::Other),
+    ("lastTimestamp", Shape::Other),
+    ("count", Shape::Number),
+    ("type", Shape::Text),
+    ("eventTime", Shape::Other),
+    ("action", Shape::Text),
+    ("related", Shape::Maybe(REFERENCE)),
+    ("reportingComponent", Shape::Text),
+    ("reportingInstance", Shape::Text),
 ];
 
 impl EventRules {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rhumb_meta::field::{Error, ErrorList, Path};
+use rhumb_meta::field::{BadValue, Error, ErrorList, Path};
 use rhumb_meta::{Quantity, validation};
 
 use crate::{Kind, Request, Rules, Scope, View, checks, resource_names};
@@ -33,7 +33,7 @@ impl Rules for LimitRangeRules {
             let kind = limit.field("type");
             validate_type(&kind, errors);
             if !types.insert(kind.str().to_owned()) {
-                kind.duplicate(errors);
+                errors.push(Error::duplicate(kind.path(), kind.str()));
             }
             validate_limit(&limit, kind.str(), errors);
         }
@@ -57,7 +57,13 @@ fn validate_type(kind: &View<'_>, errors: &mut ErrorList) {
         let detail = "must be a standard limit type or fully qualified";
         checks::invalid_text(kind, errors, detail);
     }
-    checks::problems(kind, found, errors);
+    for problem in found {
+        errors.push(Error::invalid(
+            kind.path(),
+            BadValue::json(kind.str()),
+            problem,
+        ));
+    }
 }
 
 /// The amounts of one resource in one limit.

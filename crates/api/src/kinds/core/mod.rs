@@ -9,7 +9,7 @@ mod limit_range;
 mod namespace;
 mod node;
 mod persistent_volume;
-mod persistent_volume_claim;
+pub(super) mod persistent_volume_claim;
 mod pod;
 mod pod_template;
 mod replication_controller;

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::gates::Feature;
 use crate::{
-    Kind, NameRule, Object, Request, Rules, Scope, Selectable, SubresourceKind, Verb, View, checks,
-    fields,
+    Kind, NameRule, Object, Request, Rules, Scope, Selectable, SubresourceKind, Verb, View, fields,
+    metadata,
 };
 
 const KUBERNETES: &str = "kubernetes";
@@ -55,6 +55,10 @@ const SELECTABLE: &[Selectable] = &[
 struct NamespaceRules;
 
 impl Rules for NamespaceRules {
+    fn default(&self, object: &mut Object) {
+        fields::fill(object, "status.phase", "Active");
+    }
+
     fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
         object.insert("status".to_owned(), json!({"phase": "Active"}));
         add_kubernetes_finalizer(object);
@@ -110,9 +114,6 @@ impl Rules for NamespaceRules {
         request: &Request<'_>,
         errors: &mut ErrorList,
     ) {
-        let metadata = object.field("metadata");
-        let name = metadata.field("name");
-        checks::problems(&name, validation::dns1123_label(name.str()), errors);
         self.validate_create(object, request, errors);
     }
 
@@ -185,10 +186,8 @@ fn validate_finalizer(at: &View<'_>, name: &str, errors: &mut ErrorList) {
     for problem in validation::qualified_name(name) {
         errors.push(Error::invalid(at.path(), name, problem));
     }
-    let is_standard = matches!(name, KUBERNETES | "orphan" | "foregroundDeletion");
-    if !name.contains('/') && !is_standard {
-        let detail = "name is neither a standard finalizer name nor is it fully qualified";
-        errors.push(Error::invalid(at.path(), name, detail));
+    if !metadata::is_known_finalizer(name) {
+        errors.push(Error::invalid(at.path(), name, metadata::UNKNOWN_FINALIZER));
     }
 }
 

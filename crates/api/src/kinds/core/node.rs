@@ -126,7 +126,7 @@ fn remove(node: &mut Object, part: &str, field: &str) {
     }
 }
 
-/// The old field for one range of addresses always says the first of the new field's.
+/// The old field for one range of addresses always says the first of the new field's, and wins if they differ.
 fn mirror_pod_cidr(node: &mut Object) {
     let Some(Value::Object(spec)) = node.get_mut("spec") else {
         return;
@@ -138,7 +138,7 @@ fn mirror_pod_cidr(node: &mut Object) {
     let old = spec.get("podCIDR").and_then(Value::as_str);
     let old = old.filter(|range| !range.is_empty()).map(str::to_owned);
     match (first, old) {
-        (None, Some(range)) => {
+        (first, Some(range)) if first.as_ref() != Some(&range) => {
             spec.insert("podCIDRs".to_owned(), serde_json::json!([range]));
         }
         (Some(range), None) => {
@@ -247,9 +247,10 @@ fn validate_pod_cidrs(ranges: &View<'_>, errors: &mut ErrorList) {
     if ranges.len() < 2 {
         return;
     }
-    let addresses = ranges
-        .items()
-        .map(|range| range.str().split('/').next().unwrap_or_default());
+    let addresses = ranges.items().map(|range| match parse_cidr(range.str()) {
+        Some(_) => range.str().split('/').next().unwrap_or_default(),
+        None => "",
+    });
     let dual_stack = checks::is_dual_stack(addresses);
     if let Err(index) = dual_stack {
         let range = ranges.items().nth(index);
@@ -366,7 +367,10 @@ fn validate_addresses(addresses: &View<'_>, errors: &mut ErrorList) {
     let mut known = HashSet::new();
     for address in addresses.items() {
         if !known.insert((address.text("type"), address.text("address"))) {
-            let shown = checks::go_struct(&address, &[("Type", "type"), ("Address", "address")]);
+            let shown = checks::go_struct(
+                &address,
+                &[("Type", "type", "\"\""), ("Address", "address", "\"\"")],
+            );
             errors.push(Error::duplicate(address.path(), BadValue::Rendered(shown)));
         }
     }
@@ -382,7 +386,9 @@ enum ConfigPlace {
 fn config_source(source: &View<'_>, place: ConfigPlace, errors: &mut ErrorList) {
     let map = source.field("configMap");
     if !map.exists() {
-        source.invalid(errors, "exactly one reference subfield must be non-nil");
+        let shown = BadValue::Rendered("{\"ConfigMap\":null}".to_owned());
+        let detail = "exactly one reference subfield must be non-nil";
+        errors.push(Error::invalid(source.path(), shown, detail));
         return;
     }
     for field in ["uid", "resourceVersion"] {

@@ -77,6 +77,10 @@ impl Rules for VolumeRules {
         }
     }
 
+    fn warnings(&self, object: &View<'_>, _: Option<&View<'_>>, warnings: &mut Vec<String>) {
+        warn(object, warnings);
+    }
+
     fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
         validate_spec(&object.field("spec"), errors);
     }
@@ -110,6 +114,41 @@ impl Rules for VolumeRules {
         let class = spec.field("volumeAttributesClassName");
         if !class.exists() && old_spec.field("volumeAttributesClassName").exists() {
             class.forbidden(errors, "update from non-nil value to nil is forbidden");
+        }
+    }
+}
+
+/// Kinds of volumes that are gone.
+const DEPRECATED: &[(&str, &str)] = &[
+    ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    (
+        "photonPersistentDisk",
+        "deprecated in v1.11, non-functional in v1.16+",
+    ),
+    ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    ("storageos", "deprecated in v1.22, non-functional in v1.25+"),
+    ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
+];
+
+fn warn(object: &View<'_>, warnings: &mut Vec<String>) {
+    let spec = object.field("spec");
+    let reclaim = spec.field("persistentVolumeReclaimPolicy");
+    if reclaim.str() == "Recycle" {
+        warnings.push(format!(
+            "{}: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic \
+             provisioning.",
+            reclaim.path()
+        ));
+    }
+    for (name, since) in DEPRECATED {
+        if spec.field(name).exists() {
+            let shown = if *name == "storageos" {
+                "storageOS"
+            } else {
+                name
+            };
+            warnings.push(format!("spec.{shown}: {since}"));
         }
     }
 }
@@ -192,17 +231,33 @@ fn validate_source(spec: &View<'_>, errors: &mut ErrorList) {
     if !found {
         spec.required(errors, "must specify a volume type");
     }
-    let path = spec
-        .field("hostPath")
-        .field("path")
-        .str()
-        .trim_end_matches('/')
-        .len();
+    let host = spec.field("hostPath");
+    let path = host.field("path");
+    if path.str().split('/').any(|part| part == "..") {
+        checks::invalid_text(&path, errors, "must not contain '..'");
+    }
+    let kind = host.field("type");
+    if kind.exists() && !path.is_empty() {
+        checks::one_of(&kind, HOST_PATHS, errors);
+    }
+    let mut parts = path.str().split('/');
+    let is_root = path.str().starts_with('/') && parts.all(|part| matches!(part, "" | "."));
     let reclaim = spec.field("persistentVolumeReclaimPolicy");
-    if spec.field("hostPath").exists() && path == 0 && reclaim.str() == "Recycle" {
+    if is_root && reclaim.str() == "Recycle" {
         reclaim.forbidden(errors, "may not be 'recycle' for a hostPath mount of '/'");
     }
 }
+
+const HOST_PATHS: &[&str] = &[
+    "",
+    "BlockDevice",
+    "CharDevice",
+    "Directory",
+    "DirectoryOrCreate",
+    "File",
+    "FileOrCreate",
+    "Socket",
+];
 
 /// What the kinds of volumes that are still in use cannot do without.
 const REQUIRED: &[(&str, &str)] = &[

@@ -1,8 +1,8 @@
 //! PersistentVolumeClaim.
 
-use rhumb_meta::field::ErrorList;
+use rhumb_meta::field::{Error, ErrorList, Path};
 use rhumb_meta::{gotext, validation};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::volume_rules;
 use crate::gates::Feature;
@@ -58,12 +58,7 @@ impl Rules for ClaimRules {
         errors: &mut ErrorList,
     ) {
         let old_spec = old.field("spec");
-        let options = selectors::Options {
-            allow_invalid_label_value: selectors::has_invalid_label_value(
-                &old_spec.field("selector"),
-            ),
-            ..selectors::Options::default()
-        };
+        let options = checks::selector_options([&old_spec.field("selector")]);
         validate_spec(&object.field("spec"), options, errors);
         validate_change(object, old, errors);
     }
@@ -131,7 +126,12 @@ fn is_claim_or_snapshot(claim: &Object) -> bool {
     )
 }
 
-fn validate_spec(spec: &View<'_>, options: selectors::Options, errors: &mut ErrorList) {
+/// Also asked for the claims of a stateful set.
+pub(in crate::kinds) fn validate_spec(
+    spec: &View<'_>,
+    options: selectors::Options,
+    errors: &mut ErrorList,
+) {
     let modes = spec.field("accessModes");
     if modes.is_empty() {
         modes.required(errors, "at least 1 access mode is required");
@@ -166,11 +166,7 @@ fn validate_source(source: &View<'_>, errors: &mut ErrorList) {
     let (group, kind) = (source.field("apiGroup"), source.field("kind"));
     if group.is_empty() && kind.str() != "PersistentVolumeClaim" {
         let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
-        errors.push(rhumb_meta::field::Error::invalid(
-            source.path(),
-            kind.str(),
-            detail,
-        ));
+        errors.push(Error::invalid(source.path(), kind.str(), detail));
     }
     if !group.is_empty() {
         checks::problems(&group, validation::dns1123_subdomain(group.str()), errors);
@@ -199,11 +195,14 @@ fn validate_change(object: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
     };
     let without = |spec: &View<'_>| {
         let mut rest = spec.object().cloned().unwrap_or_default();
-        rest.retain(|name, value| !may_change(name) && !value.is_null());
+        rest.retain(|name, _| !may_change(name));
+        if !old_spec.field("dataSourceRef").exists() {
+            rest.remove("dataSourceRef");
+        }
         if is_bound {
             fields::remove(&mut rest, "resources.requests.storage");
         }
-        rest
+        fields::without_empty(Value::Object(rest))
     };
     if without(&spec) != without(&old_spec) {
         spec.forbidden(errors, ONLY_AMOUNTS);
@@ -220,16 +219,17 @@ fn validate_change(object: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
     let capacity = old_status.field("capacity");
     let has = resource_names::quantity(&capacity.key("storage")).unwrap_or_default();
     if now < before && now <= has {
-        let path = rhumb_meta::field::Path::new("spec.resources.requests.storage");
+        let path = Path::new("spec.resources.requests.storage");
         let detail = "field can not be less than status.capacity";
-        errors.push(rhumb_meta::field::Error::forbidden(&path, detail));
+        errors.push(Error::forbidden(&path, detail));
     }
+    // Upstream leaves `spec` out of this path.
+    let mode = View::at(spec.field("volumeMode").value(), Path::new("volumeMode"));
+    checks::immutable(&mode, &old_spec.field("volumeMode"), errors);
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
     use crate::testing::{check_create, check_update, create, kind, patched, warnings};
 

@@ -1,8 +1,9 @@
 //! ResourceQuota.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rhumb_meta::field::{BadValue, Error, ErrorList};
+use serde::Serialize;
 
 use crate::{Kind, Request, Rules, Scope, View, checks, resource_names};
 
@@ -187,7 +188,7 @@ fn validate_selector(spec: &View<'_>, errors: &mut ErrorList) {
             let detail = "unsupported scope applied to resource";
             errors.push(Error::invalid(
                 expressions.path(),
-                selector.bad_value(),
+                shown(&expressions),
                 detail,
             ));
         }
@@ -216,6 +217,31 @@ fn validate_selector(spec: &View<'_>, errors: &mut ErrorList) {
         seen.insert(scope.to_owned());
     }
     refuse_conflicts(&seen, &expressions, &spec.field("scopes"), errors);
+}
+
+/// An expression as errors show it: under the names that upstream has inside.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Shown {
+    scope_name: String,
+    operator: String,
+    values: Option<Vec<String>>,
+}
+
+fn shown(expressions: &View<'_>) -> BadValue {
+    let shown: Vec<Shown> = expressions
+        .items()
+        .map(|expression| {
+            let values = expression.field("values");
+            let texts = values.items().map(|value| value.str().to_owned()).collect();
+            Shown {
+                scope_name: expression.field("scopeName").str().to_owned(),
+                operator: expression.field("operator").str().to_owned(),
+                values: values.exists().then_some(texts),
+            }
+        })
+        .collect();
+    BadValue::json(&BTreeMap::from([("MatchExpressions", shown)]))
 }
 
 const ONLY_EXISTS: &str = concat!(

@@ -106,7 +106,7 @@ fn validate_scope(parameters: &View<'_>, errors: &mut ErrorList) {
             namespace.forbidden(errors, "`parameters.scope` is set to 'Cluster'");
         }
         Some("Cluster") => {}
-        Some(_) => checks::one_of(&scope, &["Cluster", "Namespace"], errors),
+        Some(_) => checks::one_of_texts(&scope, &["Cluster", "Namespace"], errors),
     }
 }
 

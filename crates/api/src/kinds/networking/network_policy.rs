@@ -26,24 +26,15 @@ struct NetworkPolicyRules;
 /// What of an old policy need not be judged again.
 struct Accepted {
     blocks: Vec<String>,
-    label_values: bool,
+    selectors: selectors::Options,
     is_strict: bool,
-}
-
-impl Accepted {
-    fn options(&self) -> selectors::Options {
-        selectors::Options {
-            allow_invalid_label_value: self.label_values,
-            ..selectors::Options::default()
-        }
-    }
 }
 
 impl Rules for NetworkPolicyRules {
     fn validate_create(&self, object: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
         let accepted = Accepted {
             blocks: Vec::new(),
-            label_values: false,
+            selectors: selectors::Options::default(),
             is_strict: request.gates.enabled(Feature::StrictIPCIDRValidation),
         };
         validate_spec(&object.field("spec"), &accepted, errors);
@@ -60,12 +51,9 @@ impl Rules for NetworkPolicyRules {
         let selector = old.field("podSelector");
         let mut blocks = Vec::new();
         for_each_block(&old, |block| blocks.push(block.str().to_owned()));
-        let mut wrong = ErrorList::new();
-        let strictest = selectors::Options::default();
-        selectors::validate_label_selector(&selector, strictest, &mut wrong);
         let accepted = Accepted {
             blocks,
-            label_values: !wrong.is_empty(),
+            selectors: checks::selector_options([&selector]),
             is_strict: request.gates.enabled(Feature::StrictIPCIDRValidation),
         };
         validate_spec(&object.field("spec"), &accepted, errors);
@@ -100,7 +88,7 @@ fn for_each_block(spec: &View<'_>, mut see: impl FnMut(&View<'_>)) {
 
 fn validate_spec(spec: &View<'_>, accepted: &Accepted, errors: &mut ErrorList) {
     let selector = spec.field("podSelector");
-    selectors::validate_label_selector(&selector, accepted.options(), errors);
+    selectors::validate_label_selector(&selector, accepted.selectors, errors);
     for (direction, peers) in DIRECTIONS {
         for rule in spec.field(direction).items() {
             for port in rule.field("ports").items() {
@@ -152,7 +140,7 @@ fn validate_peer(peer: &View<'_>, accepted: &Accepted, errors: &mut ErrorList) {
         let selector = peer.field(name);
         if selector.exists() {
             selectors_set += 1;
-            selectors::validate_label_selector(&selector, accepted.options(), errors);
+            selectors::validate_label_selector(&selector, accepted.selectors, errors);
         }
     }
     let block = peer.field("ipBlock");

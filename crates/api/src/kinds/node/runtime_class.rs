@@ -5,9 +5,8 @@ use std::collections::HashSet;
 use rhumb_meta::field::ErrorList;
 use rhumb_meta::validation;
 
-use crate::selectors;
 use crate::workloads::checks;
-use crate::{Kind, Request, Rules, Scope, View};
+use crate::{Kind, Request, Rules, Scope, View, resource_names, selectors};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -18,6 +17,7 @@ pub(super) fn kind() -> Kind {
         "runtimeclasses",
         "io.k8s.api.node.v1.RuntimeClass",
     )
+    .any_finalizers()
     .updates_create()
     .updates_need_version()
     .rules(RuntimeClass)
@@ -34,6 +34,14 @@ impl Rules for RuntimeClass {
         } else {
             checks::problems(&handler, validation::dns1123_label(handler.str()), errors);
         }
+        let overhead = object.field("overhead");
+        // Upstream checks the overhead as the limits of a container, and names it so.
+        for (name, amount) in overhead.field("podFixed").entries() {
+            let limits = overhead.field("limits");
+            let at = View::at(amount.value(), limits.path().key(name));
+            resource_names::validate_for_container(name, &at, errors);
+            resource_names::validate_amount(name, &at, errors);
+        }
         let scheduling = object.field("scheduling");
         selectors::validate_labels(&scheduling.field("nodeSelector"), errors);
         validate_tolerations(&scheduling.field("tolerations"), errors);
@@ -43,10 +51,11 @@ impl Rules for RuntimeClass {
         &self,
         object: &View<'_>,
         old: &View<'_>,
-        _: &Request<'_>,
+        request: &Request<'_>,
         errors: &mut ErrorList,
     ) {
-        checks::immutable(&object.field("handler"), &old.field("handler"), errors);
+        self.validate_create(object, request, errors);
+        crate::checks::immutable_text(&object.field("handler"), &old.field("handler"), errors);
     }
 }
 

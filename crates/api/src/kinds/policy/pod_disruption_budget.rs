@@ -4,7 +4,9 @@ use rhumb_meta::field::{BadValue, Error, ErrorList};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{Generation, Kind, Request, Rules, Scope, View, checks, conditions, selectors};
+use crate::{
+    Generation, Kind, NameRule, Request, Rules, Scope, View, checks, conditions, selectors,
+};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -16,6 +18,8 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.policy.v1.PodDisruptionBudget",
     )
     .short(&["pdb"])
+    .names(NameRule::PathSegment)
+    .any_finalizers()
     .generation(Generation::Of(&["spec"]))
     .updates_need_version()
     .status()
@@ -39,13 +43,7 @@ impl Rules for BudgetRules {
         errors: &mut ErrorList,
     ) {
         let old = old.field("spec");
-        let mut wrong = ErrorList::new();
-        let strictest = selectors::Options::default();
-        selectors::validate_label_selector(&old.field("selector"), strictest, &mut wrong);
-        let options = selectors::Options {
-            allow_invalid_label_value: !wrong.is_empty(),
-            ..strictest
-        };
+        let options = checks::selector_options([&old.field("selector")]);
         validate_spec(&object.field("spec"), options, errors);
     }
 

@@ -1,8 +1,8 @@
 //! What roles and bindings must hold, within a namespace or in the whole cluster.
 
 use rhumb_meta::field::{BadValue, Error, ErrorList};
-use rhumb_meta::validation;
-use serde::Serialize;
+use rhumb_meta::{LabelSelector, validation};
+use serde::{Deserialize, Serialize};
 
 use crate::{Request, Rules, View, checks, selectors};
 
@@ -27,15 +27,9 @@ impl Rules for RoleRules {
         errors: &mut ErrorList,
     ) {
         let aggregation = old.field("aggregationRule");
-        let mut wrong = ErrorList::new();
-        let strictest = selectors::Options::default();
-        for selector in aggregation.field("clusterRoleSelectors").items() {
-            selectors::validate_label_selector(&selector, strictest, &mut wrong);
-        }
-        let options = selectors::Options {
-            allow_invalid_label_value: !wrong.is_empty(),
-            ..strictest
-        };
+        let chosen = aggregation.field("clusterRoleSelectors");
+        let chosen: Vec<View<'_>> = chosen.items().collect();
+        let options = checks::selector_options(&chosen);
         self.validate(object, options, errors);
     }
 }
@@ -56,7 +50,24 @@ impl RoleRules {
         }
         for selector in chosen.items() {
             selectors::validate_label_selector(&selector, options, errors);
+            if !can_be_matched(&selector) {
+                let shown = BadValue::json(&());
+                errors.push(Error::invalid(
+                    selector.path(),
+                    shown,
+                    "invalid label selector.",
+                ));
+            }
         }
+    }
+}
+
+fn can_be_matched(selector: &View<'_>) -> bool {
+    let read = selector.value().map(LabelSelector::deserialize);
+    match read {
+        Some(Ok(selector)) => LabelSelector::to_selector(Some(&selector)).is_ok(),
+        Some(Err(_)) => false,
+        None => true,
     }
 }
 
@@ -96,13 +107,13 @@ pub(super) struct BindingRules {
 impl Rules for BindingRules {
     fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
         let role = object.field("roleRef");
-        checks::one_of(&role.field("apiGroup"), &[GROUP], errors);
+        checks::one_of_texts(&role.field("apiGroup"), &[GROUP], errors);
         let kinds: &[&str] = if self.is_namespaced {
             &["Role", "ClusterRole"]
         } else {
             &["ClusterRole"]
         };
-        checks::one_of(&role.field("kind"), kinds, errors);
+        checks::one_of_texts(&role.field("kind"), kinds, errors);
         let name = role.field("name");
         if name.is_empty() {
             name.required(errors, "");
@@ -157,15 +168,15 @@ fn validate_subject(subject: &View<'_>, is_namespaced: bool, errors: &mut ErrorL
                 checks::problems(&name, validation::dns1123_subdomain(name.str()), errors);
             }
             if !group.is_empty() {
-                checks::one_of(&group, &[""], errors);
+                checks::one_of_texts(&group, &[""], errors);
             }
             let namespace = subject.field("namespace");
             if !is_namespaced && namespace.is_empty() {
                 namespace.required(errors, "");
             }
         }
-        "User" | "Group" => checks::one_of(&group, &[GROUP], errors),
-        _ => checks::one_of(&kind, &["ServiceAccount", "User", "Group"], errors),
+        "User" | "Group" => checks::one_of_texts(&group, &[GROUP], errors),
+        _ => checks::one_of_texts(&kind, &["ServiceAccount", "User", "Group"], errors),
     }
 }
 

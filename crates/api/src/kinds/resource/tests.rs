@@ -47,9 +47,9 @@ fn only_an_allocated_claim_is_reserved() {
     );
     check_status_update(
         &kind,
-        &status(json!({"allocation": {"devices": {}}})),
+        &status(json!({"allocation": {"nodeSelector": {"a": "b"}}})),
         &status(json!({"allocation": {}})),
-        &["status.allocation: Invalid value: {\"devices\":{}}: field is immutable"],
+        &["status.allocation: Invalid value: {\"nodeSelector\":{\"a\":\"b\"}}: field is immutable"],
     );
 }
 

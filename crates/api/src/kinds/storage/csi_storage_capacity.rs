@@ -26,14 +26,7 @@ struct CsiStorageCapacity;
 
 impl Rules for CsiStorageCapacity {
     fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
-        let topology = object.field("nodeTopology");
-        checks::validate_selector(&topology, ValidationOptions::default(), errors);
-        let class = object.field("storageClassName");
-        checks::problems(&class, validation::dns1123_subdomain(class.str()), errors);
-        let capacity = object.field("capacity");
-        if resource_names::quantity(&capacity).is_some_and(|quantity| quantity.is_negative()) {
-            capacity.invalid(errors, "must be greater than or equal to 0");
-        }
+        validate(object, ValidationOptions::default(), errors);
     }
 
     fn validate_update(
@@ -43,8 +36,21 @@ impl Rules for CsiStorageCapacity {
         _: &Request<'_>,
         errors: &mut ErrorList,
     ) {
+        let selector = old.field("nodeTopology");
+        validate(object, checks::selector_options(Some(&selector)), errors);
         for name in ["nodeTopology", "storageClassName"] {
             checks::immutable(&object.field(name), &old.field(name), errors);
         }
+    }
+}
+
+fn validate(object: &View<'_>, options: ValidationOptions, errors: &mut ErrorList) {
+    let topology = object.field("nodeTopology");
+    checks::validate_selector(&topology, options, errors);
+    let class = object.field("storageClassName");
+    checks::problems(&class, validation::dns1123_subdomain(class.str()), errors);
+    let capacity = object.field("capacity");
+    if resource_names::quantity(&capacity).is_some_and(|quantity| quantity.is_negative()) {
+        capacity.invalid(errors, "must be greater than or equal to 0");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use rhumb_meta::gotext;
 
-use super::{shown, whole_bytes};
+use super::{WARNINGS_MAX, shown, whole_bytes};
 use crate::View;
 use crate::pods::each_container;
 
@@ -84,6 +84,9 @@ impl Ports {
         }
         let others = self.0.entry((number, protocol.to_owned())).or_default();
         for other in others.iter() {
+            if warnings.len() >= WARNINGS_MAX {
+                return;
+            }
             if let Some(relation) = port.relation(other) {
                 warnings.push(format!(
                     "{}: {relation} port definition with {}",

@@ -60,6 +60,9 @@ const OLD_ANNOTATIONS: &[(&str, &str)] = &[
     ),
 ];
 
+/// After so many warnings, parts of a pod are not compared with each other any more.
+const WARNINGS_MAX: usize = 1000;
+
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 

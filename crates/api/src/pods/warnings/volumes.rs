@@ -2,7 +2,7 @@
 
 use rhumb_meta::gotext;
 
-use super::whole_bytes;
+use super::{WARNINGS_MAX, whole_bytes};
 use crate::View;
 
 /// With how many other paths of a volume a path is compared.
@@ -179,6 +179,9 @@ fn compare(files: &[File<'_>], compared: usize, volume: &str, warnings: &mut Vec
     for (index, file) in files.iter().enumerate().skip(compared) {
         let earlier = files.iter().take(index.min(PATHS_COMPARED_MAX));
         for other in earlier.filter(|other| !other.path.is_empty() && !file.path.is_empty()) {
+            if warnings.len() >= WARNINGS_MAX {
+                return;
+            }
             if file.overlaps(other) {
                 warnings.push(format!(
                     "{volume}: overlapping paths: {} with {}",

@@ -14,7 +14,7 @@ use rhumb_meta::validation;
 use crate::gates::Feature;
 use crate::{
     Kind, NameRule, Object, Request, Rules, Scope, Selectable, SubresourceKind, Verb, View,
-    addresses, checks, fields,
+    addresses, checks, fields, metadata,
 };
 
 pub(super) fn kind() -> Kind {
@@ -105,18 +105,13 @@ impl Rules for ServiceRules {
 }
 
 fn validate_name(object: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
-    let metadata = object.field("metadata");
-    let name = metadata.field("name");
-    if name.is_empty() {
-        return;
-    }
     let is_relaxed = request.gates.enabled(Feature::RelaxedServiceNameValidation);
-    let found = if is_relaxed {
-        validation::dns1123_label(name.str())
+    let rule = if is_relaxed {
+        NameRule::DnsLabel
     } else {
-        validation::dns1035_label(name.str())
+        NameRule::DnsLabel1035
     };
-    checks::problems(&name, found, errors);
+    metadata::validate_name(&object.field("metadata"), rule, errors);
 }
 
 fn validate(

@@ -298,6 +298,6 @@ fn validate_traffic(spec: &View<'_>, errors: &mut ErrorList) {
     let distribution = spec.field("trafficDistribution");
     if distribution.exists() {
         let known = ["PreferClose", "PreferSameZone", "PreferSameNode"];
-        checks::one_of(&distribution, &known, errors);
+        checks::one_of_texts(&distribution, &known, errors);
     }
 }

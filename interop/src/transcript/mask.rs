@@ -1,0 +1,88 @@
+//! Replaces what differs from run to run in what kubectl prints.
+
+use crate::differential::scan;
+
+/// The lines of an output, with placeholders for identities, times, versions and ages, and with the spaces
+/// between columns made even, because they follow the widths of ages.
+pub fn mask(output: &str, namespace: &str) -> Vec<String> {
+    let line = |line: &str| {
+        let line = line.replace(namespace, "NAMESPACE");
+        let line = without_identities(&line);
+        let line = without_versions(&line);
+        without_ages(&line)
+    };
+    output.lines().map(line).collect()
+}
+
+fn without_identities(line: &str) -> String {
+    let mut result = String::new();
+    let mut rest = line;
+    while let Some(next) = rest.chars().next() {
+        let bytes = rest.as_bytes();
+        let found = [(scan::uuid(bytes), "<uid>"), (scan::time(bytes), "<time>")];
+        match found
+            .into_iter()
+            .find_map(|(length, name)| length.zip(Some(name)))
+        {
+            Some((length, name)) => {
+                result += name;
+                rest = &rest[length..];
+            }
+            None => {
+                result.push(next);
+                rest = &rest[next.len_utf8()..];
+            }
+        }
+    }
+    result
+}
+
+fn without_versions(line: &str) -> String {
+    let mut line = line.to_owned();
+    for name in ["resourceVersion: \"", "\"resourceVersion\": \""] {
+        if let Some((start, rest)) = line.clone().split_once(name) {
+            let count = scan::digits(rest.as_bytes());
+            line = format!("{start}{name}<version>{}", &rest[count..]);
+        }
+    }
+    line
+}
+
+/// Columns are parted by two spaces or more.
+fn without_ages(line: &str) -> String {
+    let indent = line.len() - line.trim_start().len();
+    let columns: Vec<&str> = line[indent..]
+        .split("  ")
+        .map(str::trim)
+        .filter(|column| !column.is_empty())
+        .map(|column| {
+            if scan::is_age(column) {
+                "<age>"
+            } else {
+                column
+            }
+        })
+        .collect();
+    format!("{}{}", &line[..indent], columns.join("   "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, expect: &str) {
+        assert_eq!(mask(line, "ns-abcde"), [expect]);
+    }
+
+    #[test]
+    fn replaces_what_differs() {
+        check("NAME   AGE", "NAME   AGE");
+        check("a      5s    x", "a   <age>   x");
+        check("  in ns-abcde", "  in NAMESPACE");
+        check(
+            "    resourceVersion: \"17\"",
+            "    resourceVersion: \"<version>\"",
+        );
+        check("at 2026-01-02T03:04:05Z", "at <time>");
+    }
+}

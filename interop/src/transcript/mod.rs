@@ -1,0 +1,142 @@
+//! Transcripts: commands as they are typed, and what they print.
+//!
+//! ```text
+//! # A remark.
+//! $ kubectl create configmap a --from-literal=k=v
+//! configmap/a created
+//!
+//! $ kubectl apply -f -
+//! > apiVersion: v1
+//! > kind: ConfigMap
+//! configmap/b created
+//! ? 1
+//! ```
+//!
+//! Lines with `>` are the input of a command, and `?` shows how it ended when it failed. In what is expected,
+//! `[..]` stands for anything within a line and `...` for any lines.
+
+mod mask;
+
+pub use mask::mask;
+
+/// One file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Transcript {
+    pub steps: Vec<Step>,
+}
+
+/// A command and what it prints.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// What is written before it.
+    pub remarks: Vec<String>,
+    pub command: String,
+    pub input: Vec<String>,
+    pub output: Vec<String>,
+}
+
+impl Transcript {
+    pub fn parse(text: &str) -> Self {
+        let mut steps = Vec::<Step>::new();
+        let mut remarks = Vec::new();
+        for line in text.lines() {
+            if let Some(command) = line.strip_prefix("$ ") {
+                steps.push(Step {
+                    remarks: std::mem::take(&mut remarks),
+                    command: command.to_owned(),
+                    ..Step::default()
+                });
+            } else if line.starts_with("# ") {
+                remarks.push(line.to_owned());
+            } else if let Some(step) = steps.last_mut() {
+                match line.strip_prefix("> ") {
+                    Some(input) => step.input.push(input.to_owned()),
+                    None => step.output.push(line.to_owned()),
+                }
+            }
+        }
+        for step in &mut steps {
+            trim(&mut step.output);
+        }
+        Self { steps }
+    }
+
+    pub fn print(&self) -> String {
+        let mut text = String::new();
+        for (index, step) in self.steps.iter().enumerate() {
+            if index > 0 {
+                text += "\n";
+            }
+            for remark in &step.remarks {
+                text += &format!("{remark}\n");
+            }
+            text += &format!("$ {}\n", step.command);
+            for line in &step.input {
+                text += &format!("> {line}\n");
+            }
+            for line in &step.output {
+                text += &format!("{line}\n");
+            }
+        }
+        text
+    }
+}
+
+/// Leaves out the empty lines at the end.
+pub fn trim(lines: &mut Vec<String>) {
+    while lines.last().is_some_and(String::is_empty) {
+        lines.pop();
+    }
+}
+
+/// Whether these lines are what is expected.
+pub fn fits(expected: &[String], actual: &[String]) -> bool {
+    match expected.split_first() {
+        None => actual.is_empty(),
+        Some((first, rest)) if first == "..." => {
+            (0..=actual.len()).any(|skipped| fits(rest, &actual[skipped..]))
+        }
+        Some((first, rest)) => actual
+            .split_first()
+            .is_some_and(|(line, others)| line_fits(first, line) && fits(rest, others)),
+    }
+}
+
+fn line_fits(expected: &str, actual: &str) -> bool {
+    match expected.split_once("[..]") {
+        None => expected == actual,
+        Some((start, rest)) => actual.strip_prefix(start).is_some_and(|actual| {
+            let mut ends = (0..=actual.len()).filter(|end| actual.is_char_boundary(*end));
+            ends.any(|end| line_fits(rest, &actual[end..]))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "# A remark.\n$ kubectl get\n> input\nline\n\nother\n\n$ kubectl version\n";
+
+    #[test]
+    fn what_is_printed_is_what_was_read() {
+        let transcript = Transcript::parse(TEXT);
+        assert_eq!(transcript.steps.len(), 2);
+        assert_eq!(transcript.steps[0].output, ["line", "", "other"]);
+        assert_eq!(transcript.print(), TEXT);
+    }
+
+    #[test]
+    fn wildcards() {
+        let check = |expected: &str, actual: &str| {
+            let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+            fits(&lines(expected), &lines(actual))
+        };
+        assert!(check("a\n...\nd", "a\nb\nc\nd"));
+        assert!(check("a\n...", "a"));
+        assert!(check("x[..]z", "xyz") && check("x[..]", "x"));
+        assert!(!check("a\n...\nd", "a\nb"));
+        assert!(!check("x[..]z", "xyzz0"));
+        assert!(!check("a", "a\nb") && !check("a\nb", "a"));
+    }
+}
