@@ -8,7 +8,7 @@ use http_body_util::BodyExt as _;
 use rhumb_api::Gates;
 use rhumb_auth::User;
 use rhumb_auth::token::SigningKey;
-use rhumb_meta::{Clock as _, SystemClock};
+use rhumb_meta::SystemClock;
 use rhumb_store::embedded::{self, Embedded};
 use serde_json::Value;
 
@@ -44,10 +44,18 @@ impl Default for Setup {
 
 impl Server {
     pub(crate) async fn open(directory: &Path, setup: Setup) -> Server {
-        let store = Embedded::open(&directory.join("store"), embedded::Options::default())
-            .await
-            .expect("a store");
-        Server::on(Arc::new(store), setup).await
+        let path = directory.join("store");
+        // A server that was closed a moment ago may still hold the lock.
+        for _ in 0..500 {
+            match Embedded::open(&path, embedded::Options::default()).await {
+                Ok(store) => return Server::on(Arc::new(store), setup).await,
+                Err(embedded::FileError::InUse { .. }) => {
+                    tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        panic!("the store stays in use");
     }
 
     pub(crate) async fn on(store: Arc<dyn rhumb_store::Store>, setup: Setup) -> Server {
@@ -75,6 +83,17 @@ impl Server {
 
     /// Asks as someone who may do anything, and gives the code and the body of the answer.
     pub(crate) async fn ask(&self, method: Method, path: &str, body: Value) -> (u16, Value) {
+        self.ask_as(&User::server(), method, path, body).await
+    }
+
+    /// Whether the user may ask at all is not looked at.
+    pub(crate) async fn ask_as(
+        &self,
+        user: &User,
+        method: Method,
+        path: &str,
+        body: Value,
+    ) -> (u16, Value) {
         let content_type = if method == Method::PATCH {
             "application/merge-patch+json"
         } else {
@@ -112,7 +131,7 @@ impl Server {
             } else {
                 body.to_string().into()
             },
-            user: &User::server(),
+            user,
             now: self.api.clock.wall(),
             warnings: Mutex::new(Vec::new()),
         };

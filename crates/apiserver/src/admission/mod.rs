@@ -17,6 +17,8 @@ mod selection;
 mod storage_protection;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod volume_resize;
 
 use std::fmt::Debug;

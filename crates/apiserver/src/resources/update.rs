@@ -53,7 +53,7 @@ async fn create_instead(
 fn check_name(call: &Call<'_>, object: &mut Object) -> Result<(), Status> {
     let name = object.name();
     if name.is_empty() {
-        return Err(Status::bad_request(format!("name is required")));
+        return Err(Status::bad_request("name is required"));
     }
     if name != call.name() {
         return Err(Status::bad_request(format!(
