@@ -11,5 +11,5 @@ mod version;
 mod websocket;
 
 pub use connections::{ConnectionLimits, Server};
-pub use inflight::InFlight;
+pub use inflight::{InFlight, READS_MAX, WRITES_MAX};
 pub use pipeline::{Peer, Service};
