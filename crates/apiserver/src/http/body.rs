@@ -19,7 +19,7 @@ pub trait Chunks: Send {
 pub struct Body {
     kind: Kind,
     /// Dropped with the body, which is when the answer is over.
-    held: Option<Box<dyn Any + Send>>,
+    _held: Option<Box<dyn Any + Send>>,
 }
 
 enum Kind {
@@ -31,7 +31,7 @@ enum Kind {
 
 impl Body {
     fn of(kind: Kind) -> Body {
-        Body { kind, held: None }
+        Body { kind, _held: None }
     }
 
     pub fn empty() -> Body {
@@ -52,9 +52,9 @@ impl Body {
     }
 
     /// Keeps something as long as the body lives.
-    pub fn holding(self, held: impl Any + Send) -> Body {
+    pub fn holding(self, held: Box<dyn Any + Send>) -> Body {
         Body {
-            held: Some(Box::new(held)),
+            _held: Some(held),
             ..self
         }
     }
