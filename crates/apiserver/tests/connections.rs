@@ -36,9 +36,12 @@ impl Drop for Running {
 
 async fn start(limits: ConnectionLimits) -> Running {
     let directory = tempfile::tempdir().unwrap();
-    let store = Embedded::open(&directory.path().join("store"), embedded::Options::default())
-        .await
-        .unwrap();
+    let store = Embedded::open(
+        &directory.path().join("store"),
+        embedded::Options::default(),
+    )
+    .await
+    .unwrap();
     let key = rcgen::KeyPair::generate().unwrap();
     let api = Api::start(Options {
         store: Arc::new(store),
@@ -60,10 +63,7 @@ async fn start(limits: ConnectionLimits) -> Running {
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(
-            vec![certificate.clone()],
-            PrivateKeyDer::Pkcs8(serving_key),
-        )
+        .with_single_cert(vec![certificate.clone()], PrivateKeyDer::Pkcs8(serving_key))
         .unwrap();
     let mut roots = rustls::RootCertStore::empty();
     roots.add(certificate).unwrap();
@@ -129,12 +129,37 @@ async fn whoever_is_slow_with_headers_or_the_handshake_is_cut_off() {
     // A trickle does not help either.
     let begun = Instant::now();
     let mut trickle = running.connect().await.unwrap();
-    trickle.write_all(b"GET /version HTTP/1.1\r\n").await.unwrap();
+    trickle
+        .write_all(b"GET /version HTTP/1.1\r\n")
+        .await
+        .unwrap();
     while trickle.write_all(b"x").await.is_ok() && trickle.flush().await.is_ok() {
         assert!(begun.elapsed() < 20 * TIMEOUT, "the trickle goes on");
         tokio::time::sleep(TIMEOUT / 10).await;
     }
     assert!(begun.elapsed() >= TIMEOUT);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_nobody_uses_is_closed_and_one_in_use_is_not() {
+    let running = start(ConnectionLimits {
+        idle_timeout: TIMEOUT,
+        ..ConnectionLimits::default()
+    })
+    .await;
+    let begun = Instant::now();
+    let mut silent = running.connect().await.unwrap();
+    let mut busy = running.connect().await.unwrap();
+    // The body of this request is to come: it is under way.
+    busy.write_all(b"POST /version HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n")
+        .await
+        .unwrap();
+    closed_after_the_limit(&mut silent, begun).await;
+    tokio::time::sleep(3 * TIMEOUT).await;
+    busy.write_all(b"{\"a\": 12}").await.unwrap();
+    let mut answer = [0; 12];
+    busy.read_exact(&mut answer).await.unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 "), "{answer:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -152,7 +177,10 @@ async fn connections_are_limited_and_places_are_given_back() {
     drop(held.pop());
     let begun = Instant::now();
     while running.connect().await.is_err() {
-        assert!(begun.elapsed() < Duration::from_secs(5), "the place is lost");
+        assert!(
+            begun.elapsed() < Duration::from_secs(5),
+            "the place is lost"
+        );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
