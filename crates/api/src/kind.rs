@@ -46,6 +46,10 @@ pub struct Writes {
     pub create_on_update: bool,
     /// An update may leave out the resourceVersion.
     pub unconditional_update: bool,
+    /// A new object may bring its status.
+    pub create_with_status: bool,
+    /// What of the metadata an update of the status cannot change.
+    pub status_keeps: &'static [&'static str],
     /// A deletion answers with the object that was deleted, not with a Status.
     pub returns_deleted: bool,
     /// Without a propagation policy, dependents are orphaned.
@@ -57,6 +61,8 @@ impl Default for Writes {
         Writes {
             create_on_update: false,
             unconditional_update: true,
+            create_with_status: false,
+            status_keeps: &[],
             returns_deleted: false,
             orphans_dependents: false,
         }
@@ -182,6 +188,10 @@ const ALL_VERBS: &[Verb] = &[
     Verb::Watch,
 ];
 
+/// What an update of the status leaves alone where it may not change metadata.
+pub(crate) const ALL_OF_METADATA: &[&str] =
+    &["labels", "annotations", "finalizers", "ownerReferences"];
+
 const SUBRESOURCE_VERBS: &[Verb] = &[Verb::Get, Verb::Patch, Verb::Update];
 
 impl Kind {
@@ -265,6 +275,18 @@ impl Kind {
     /// An update must say which version it is based on.
     pub fn updates_need_version(mut self) -> Kind {
         self.writes.unconditional_update = false;
+        self
+    }
+
+    /// Whoever makes such an object knows its status: a node that registers itself.
+    pub fn create_with_status(mut self) -> Kind {
+        self.writes.create_with_status = true;
+        self
+    }
+
+    /// An update of the status leaves these fields of the metadata alone.
+    pub fn status_keeps(mut self, fields: &'static [&'static str]) -> Kind {
+        self.writes.status_keeps = fields;
         self
     }
 

@@ -21,6 +21,7 @@ pub(super) fn kind() -> Kind {
     .category("api-extensions")
     .generation(Generation::Of(&["spec"]))
     .status()
+    .status_keeps(crate::kind::ALL_OF_METADATA)
     .updates_need_version()
     .rules(ValidatingAdmissionPolicy)
 }
