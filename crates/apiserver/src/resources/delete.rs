@@ -8,7 +8,7 @@ use http::header::CONTENT_TYPE;
 use rhumb_api::{Object, View};
 use rhumb_meta::status::StatusDetails;
 use rhumb_meta::{ObjectKey, Status, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::list::select;
 use super::write::{Change, Current, Edit, Written};
@@ -16,8 +16,9 @@ use super::{Call, codec, render};
 use crate::admission::Operation;
 use crate::http::Reply;
 use crate::objects::{Metadata, MetadataMut};
-use crate::request::{DeleteOptions, ListOptions, Propagation};
+use crate::request::{DeleteOptions, ListOptions, Media, Propagation};
 
+const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
@@ -80,13 +81,30 @@ fn delete_options(call: &Call<'_>) -> Result<DeleteOptions, Status> {
         return DeleteOptions::parse(call.query, b"");
     }
     match codec::body_media(call.header(CONTENT_TYPE))? {
-        crate::request::Media::Json => DeleteOptions::parse(call.query, &call.body),
-        crate::request::Media::Yaml => {
+        Media::Json => DeleteOptions::parse(call.query, &call.body),
+        Media::Yaml => {
             let value = rhumb_schema::read_yaml(&call.body)
                 .map_err(|error| Status::bad_request(error.to_string()))?;
             DeleteOptions::parse(call.query, value.to_string().as_bytes())
         }
+        Media::Protobuf => {
+            let body = protobuf_options(call)?;
+            DeleteOptions::parse(call.query, Value::Object(body).to_string().as_bytes())
+        }
     }
+}
+
+fn protobuf_options(call: &Call<'_>) -> Result<Object, Status> {
+    let (found, raw) = codec::open(&call.body, "DeleteOptions")?;
+    let of = call.api.type_named(DELETE_OPTIONS)?;
+    let mut body = rhumb_schema::protobuf::decode(call.api.table, of, raw)
+        .map_err(|error| Status::bad_request(error.to_string()))?;
+    for (name, value) in [("apiVersion", found.api_version), ("kind", found.kind)] {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            body.insert(name.into(), value.into());
+        }
+    }
+    Ok(body)
 }
 
 pub(super) async fn delete_key(

@@ -8,6 +8,7 @@ mod delete;
 mod get;
 mod list;
 mod patch;
+mod protobuf;
 mod registry;
 mod render;
 mod review;

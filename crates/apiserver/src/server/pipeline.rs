@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http::header::{CONTENT_LENGTH, HeaderValue};
+use http::header::{ACCEPT, CONTENT_LENGTH, HeaderValue};
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
 use rhumb_auth::User;
@@ -58,12 +58,13 @@ impl Service {
     pub async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
         let is_head = request.method() == Method::HEAD;
         let gzip = accepts_gzip(request.headers());
+        let accept = request.headers().get(ACCEPT).cloned();
         let reply = match AssertUnwindSafe(self.reply(request, peer))
             .catch_unwind()
             .await
         {
             Ok(Ok(reply)) => reply,
-            Ok(Err(status)) => Reply::status(&status),
+            Ok(Err(status)) => Reply::status_for(&status, accept.as_ref()),
             Err(_) => {
                 tracing::error!("a request ended in a panic");
                 Reply::status(&Status::internal_error(

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::Mutex;
 
+use http::header::ACCEPT;
 use http::{Method, StatusCode};
 use rhumb_auth::{Attributes, Authorizer, User};
 use rhumb_meta::Status;
@@ -156,7 +157,7 @@ async fn resource(api: &Arc<Api>, request: &Admitted) -> Result<Reply, Status> {
     let reply = match call.answer().await {
         Ok(Some(reply)) => reply,
         Ok(None) => method_not_allowed(),
-        Err(status) => Reply::status(&status),
+        Err(status) => Reply::status_for(&status, request.headers.get(ACCEPT)),
     };
     let warnings = call.take_warnings();
     Ok(reply.warn(warnings.iter().map(String::as_str)))

@@ -32,7 +32,7 @@ pub(crate) struct Flags {
     #[arg(
         long,
         value_name = "URL",
-        default_value = "https://kubernetes.default.svc.cluster.local"
+        default_value = "https://kubernetes.default.svc"
     )]
     pub(super) service_account_issuer: String,
     /// Keep objects in this etcd instead of the embedded store: comma-separated URLs of its members.
