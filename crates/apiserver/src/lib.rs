@@ -20,5 +20,7 @@ pub mod request;
 pub mod resources;
 pub mod server;
 pub mod start;
+#[cfg(test)]
+mod testing;
 
 pub use api::Api;

@@ -87,6 +87,9 @@ impl Call<'_> {
             gates: &self.api.gates,
             now: self.now,
             user: &self.user.name,
+            uid: &self.user.uid,
+            groups: &self.user.groups,
+            extra: Some(&self.user.extra),
         }
     }
 
@@ -125,7 +128,7 @@ impl Call<'_> {
 
     /// Kinds that are asked and not kept.
     async fn answer_unstored(&self) -> Result<Option<Reply>, Status> {
-        if let Some(reply) = review::answer(self) {
+        if let Some(reply) = review::answer(self).await {
             return reply.map(Some);
         }
         match (&*self.resource.kind.name, self.verb) {

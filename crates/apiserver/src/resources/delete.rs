@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::list::select;
 use super::write::{Change, Current, Edit, Written};
-use super::{Call, codec, render};
+use super::{Call, Claim, codec, render};
 use crate::admission::Operation;
 use crate::http::Reply;
 use crate::objects::{Metadata, MetadataMut};
@@ -112,13 +112,32 @@ pub(super) async fn delete_key(
     key: &ObjectKey,
     options: &DeleteOptions,
 ) -> Result<Written, Status> {
-    let edit = Remove { call, options };
+    let edit = Remove {
+        call,
+        options,
+        is_admitted: false,
+    };
+    call.change(key, options.dry_run, &edit).await
+}
+
+/// For a deletion that is part of something that was admitted itself.
+pub(super) async fn delete_admitted(
+    call: &Call<'_>,
+    key: &ObjectKey,
+    options: &DeleteOptions,
+) -> Result<Written, Status> {
+    let edit = Remove {
+        call,
+        options,
+        is_admitted: true,
+    };
     call.change(key, options.dry_run, &edit).await
 }
 
 struct Remove<'a> {
     call: &'a Call<'a>,
     options: &'a DeleteOptions,
+    is_admitted: bool,
 }
 
 /// How an object ends.
@@ -135,17 +154,12 @@ enum Grace {
 impl Edit for Remove<'_> {
     async fn edit(&self, current: &Current) -> Result<Change, Status> {
         self.check_preconditions(current)?;
-        self.call
-            .api
-            .admission
-            .validate(
-                self.call,
-                Operation::Delete,
-                None,
-                Some(&current.object),
-                self.options.dry_run,
-            )
-            .await?;
+        if !self.is_admitted {
+            let old = Some(&current.object);
+            let dry_run = self.options.dry_run;
+            let attributes = self.call.attributes(Operation::Delete, old, dry_run);
+            self.call.api.admission.admit(&attributes, None).await?;
+        }
         let mut object = current.object.clone();
         let grace = self.grace(&mut object);
         if matches!(grace, Grace::Pending) {
@@ -158,10 +172,12 @@ impl Edit for Remove<'_> {
         }
         let held = held_by_kind || !object.finalizers().is_empty();
         match grace {
-            Grace::Seconds(seconds) if seconds > 0 || held => Ok(Change::Put(object)),
+            Grace::Seconds(seconds) if seconds > 0 || held => {
+                Ok(Change::Put(object, Claim::default()))
+            }
             Grace::None if held => {
                 self.mark(&mut object, 0);
-                Ok(Change::Put(object))
+                Ok(Change::Put(object, Claim::default()))
             }
             _ => Ok(Change::Delete(object)),
         }

@@ -114,11 +114,11 @@ pub(super) async fn update_to(
         }
         new.carry_meta(old, "resourceVersion");
     }
-    let new = call.prepare_update(old, new, part, dry_run).await?;
+    let (new, claim) = call.prepare_update(old, new, part, dry_run).await?;
     if is_finished(call, &new) {
         return Ok(Change::Delete(new));
     }
-    Ok(Change::Put(new))
+    Ok(Change::Put(new, claim))
 }
 
 /// The error names the resource where others name the kind, as upstream's does.

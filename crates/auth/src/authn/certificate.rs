@@ -2,6 +2,8 @@
 
 use rhumb_meta::Timestamp;
 use ring::digest::{SHA256, digest};
+use x509_parser::certification_request::X509CertificationRequest;
+use x509_parser::pem::parse_x509_pem;
 use x509_parser::prelude::{FromDer as _, X509Certificate, X509Name};
 
 use crate::user::{User, extra_key};
@@ -53,6 +55,19 @@ pub fn user_of_certificate(der: &[u8], now: Timestamp) -> Result<Option<User>, C
     user.extra
         .insert(extra_key::CREDENTIAL_ID.to_owned(), vec![id]);
     Ok(Some(user))
+}
+
+/// The organizations, which are groups of users, in the subject of a certificate signing request in PEM.
+pub fn organizations_of_request(pem: &[u8]) -> Result<Vec<String>, String> {
+    const LABEL: &str = "CERTIFICATE REQUEST";
+    let (_, block) = parse_x509_pem(pem).map_err(|_| format!("PEM block type must be {LABEL}"))?;
+    if block.label != LABEL {
+        return Err(format!("PEM block type must be {LABEL}"));
+    }
+    let (_, request) = X509CertificationRequest::from_der(&block.contents)
+        .map_err(|error| format!("asn1: {error}"))?;
+    let subject = &request.certification_request_info.subject;
+    Ok(subject.iter_organization().filter_map(text).collect())
 }
 
 fn text(attribute: &x509_parser::x509::AttributeTypeAndValue<'_>) -> Option<String> {

@@ -12,7 +12,7 @@ use rustls_pki_types::CertificateDer;
 use crate::token::{Verified, Verifier, VerifyError};
 use crate::user::User;
 
-pub use certificate::{CertificateError, user_of_certificate};
+pub use certificate::{CertificateError, organizations_of_request, user_of_certificate};
 pub use token_file::{TokenFile, TokenFileError};
 
 /// What a request brought to show who asks. Its Debug form does not show the token.
