@@ -36,6 +36,8 @@ pub struct Kind {
     /// For a kind that brings its own; see [`Kind::printer`].
     pub printer: Option<Printer>,
     pub writes: Writes,
+    /// What every client of the kind is warned of.
+    pub deprecation: Option<&'static str>,
     pub rules: Arc<dyn Rules>,
 }
 
@@ -54,6 +56,8 @@ pub struct Writes {
     pub returns_deleted: bool,
     /// Without a propagation policy, dependents are orphaned.
     pub orphans_dependents: bool,
+    /// What a client is told that leaves orphans without having said so.
+    pub orphan_warning: Option<&'static str>,
 }
 
 impl Default for Writes {
@@ -65,6 +69,7 @@ impl Default for Writes {
             status_keeps: &[],
             returns_deleted: false,
             orphans_dependents: false,
+            orphan_warning: None,
         }
     }
 }
@@ -227,6 +232,7 @@ impl Kind {
             subresources: Vec::new(),
             printer: None,
             writes: Writes::default(),
+            deprecation: None,
             rules: Arc::new(NoRules),
         }
     }
@@ -321,6 +327,12 @@ impl Kind {
         self
     }
 
+    /// Warns every client that there is something better.
+    pub fn deprecated(mut self, warning: &'static str) -> Kind {
+        self.deprecation = Some(warning);
+        self
+    }
+
     pub fn returns_deleted(mut self) -> Kind {
         self.writes.returns_deleted = true;
         self
@@ -328,6 +340,12 @@ impl Kind {
 
     pub fn orphans_dependents(mut self) -> Kind {
         self.writes.orphans_dependents = true;
+        self
+    }
+
+    /// Whoever leaves orphans without having said so is told.
+    pub fn warns_of_orphans(mut self, warning: &'static str) -> Kind {
+        self.writes.orphan_warning = Some(warning);
         self
     }
 
@@ -421,6 +439,11 @@ impl Kind {
         self.printer
             .or_else(|| printers::of(&self.group, &self.name))
             .unwrap_or(printers::GENERIC)
+    }
+
+    /// Whether tables have columns of this kind's own.
+    pub fn has_own_printer(&self) -> bool {
+        self.printer.is_some() || printers::of(&self.group, &self.name).is_some()
     }
 
     pub fn is_namespaced(&self) -> bool {

@@ -126,7 +126,11 @@ fn version_required(call: &Call<'_>) -> Status {
     let GroupResource { group, resource } = &call.resource.group_resource;
     let mut errors = ErrorList::new();
     errors.push(rhumb_api::metadata::version_required());
-    Status::invalid(&GroupKind::new(group.clone(), resource.clone()), call.name(), &errors)
+    Status::invalid(
+        &GroupKind::new(group.clone(), resource.clone()),
+        call.name(),
+        &errors,
+    )
 }
 
 /// A deleted object that nothing holds any more.

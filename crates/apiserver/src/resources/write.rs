@@ -233,6 +233,7 @@ impl Call<'_> {
         if let Some(conversion) = &self.version.served.conversion {
             (conversion.from_stored)(object);
             object.insert("apiVersion".into(), self.version.api_version.clone().into());
+            rhumb_schema::conform(self.api.table, self.version.schema, object);
         }
     }
 
