@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use rhumb_api::{Request, Subresource};
 use rhumb_auth::User;
-use rhumb_meta::{ObjectKey, Status, Timestamp};
+use rhumb_meta::{GroupResource, ObjectKey, Status, Timestamp};
 use serde_json::json;
 
 use super::write::Part;
@@ -110,6 +110,9 @@ impl Call<'_> {
         if !self.is_known() || misplaced {
             return Ok(None);
         }
+        if let Some(warning) = self.resource.kind.deprecation {
+            self.warn(warning);
+        }
         if let Some(subresource) = self.subresource {
             return subresource::answer(self, subresource.kind).await.map(Some);
         }
@@ -144,7 +147,11 @@ impl Call<'_> {
                 &json!({"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": []}),
             )
             .map(Some),
-            ("ComponentStatus", _) => Err(self.not_found()),
+            // Upstream's error has the singular.
+            ("ComponentStatus", _) => {
+                let resource = GroupResource::new("", "componentstatus");
+                Err(Status::not_found(&resource, self.name()))
+            }
             _ => Ok(None),
         }
     }

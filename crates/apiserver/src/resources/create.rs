@@ -6,7 +6,7 @@ use rhumb_meta::{ObjectKey, Status};
 use rhumb_store::{Error, Expect, Transaction};
 
 use super::write::with;
-use super::{Call, Claim, render};
+use super::{Call, Claim, Storage, render};
 use crate::http::Reply;
 use crate::objects::{Metadata, MetadataMut};
 use crate::request::WriteOptions;
@@ -90,7 +90,7 @@ async fn try_store_new(
     let key = ObjectKey::new(call.namespace(), object.name())
         .map_err(|error| Status::bad_request(error.to_string()))?;
     let bytes = call.encode(storage, &mut object)?;
-    let exists = || Status::already_exists(&call.resource.group_resource, key.name());
+    let exists = || already_exists(call, storage, &key);
     if dry_run {
         call.api.fresh(call).await?;
         return match storage.cache.get(&key) {
@@ -113,6 +113,19 @@ async fn try_store_new(
         },
         Err(error) => Err(call.store_failed(&error)),
     }
+}
+
+/// The error for a name that is taken. It says so if the name will be free again.
+fn already_exists(call: &Call<'_>, storage: &Storage, key: &ObjectKey) -> Status {
+    let mut status = Status::already_exists(&call.resource.group_resource, key.name());
+    let existing = storage.cache.get(key).ok().flatten();
+    let is_going = existing
+        .and_then(|entry| serde_json::from_slice::<Object>(entry.json_slice()).ok())
+        .is_some_and(|object| object.is_deleting());
+    if is_going {
+        status.message = format!("object is being deleted: {}", status.message);
+    }
+    status
 }
 
 /// Where the new object goes must be where the path says.

@@ -24,6 +24,7 @@ const FOREGROUND: &str = "foregroundDeletion";
 
 pub(super) async fn delete(call: &Call<'_>) -> Result<Reply, Status> {
     let options = delete_options(call)?;
+    warn_of_orphans(call, &options);
     let key = call.key()?;
     let written = delete_key(call, &key, &options).await?;
     let code = if !written.deleted && options.orphan_dependents == Some(false) {
@@ -48,6 +49,7 @@ pub(super) async fn delete(call: &Call<'_>) -> Result<Reply, Status> {
 
 pub(super) async fn delete_collection(call: &Call<'_>) -> Result<Reply, Status> {
     let options = delete_options(call)?;
+    warn_of_orphans(call, &options);
     let list = ListOptions::parse(call.query, false)?;
     let page = select(call, &list).await?;
     let mut deleted = Vec::with_capacity(page.entries.len());
@@ -309,6 +311,15 @@ impl Remove<'_> {
             }
             (None, None) => Propagation::Background,
         }
+    }
+}
+
+fn warn_of_orphans(call: &Call<'_>, options: &DeleteOptions) {
+    let is_silent = options.orphan_dependents.is_none() && options.propagation.is_none();
+    if let Some(warning) = call.resource.kind.writes.orphan_warning
+        && is_silent
+    {
+        call.warn(warning);
     }
 }
 

@@ -46,12 +46,16 @@ impl Resource {
             .find(|served| served.served.version == version)
     }
 
+    /// The kind as errors name it: the one that is stored.
     pub fn group_kind(&self) -> GroupKind {
+        if let Some(stored) = &self.kind.stored_as {
+            return GroupKind::new(stored.group.clone(), stored.kind.clone());
+        }
         GroupKind::new(self.kind.group.clone(), self.kind.name.clone())
     }
 
     pub fn gvk(&self, version: &Version) -> GroupVersionKind {
-        self.group_kind()
+        GroupKind::new(self.kind.group.clone(), self.kind.name.clone())
             .with_version(version.served.version.clone())
     }
 }

@@ -254,9 +254,8 @@ impl Frames {
 
     /// A table of one row. Only the first has the columns.
     fn table(&mut self, json: &Bytes) -> Result<Bytes, Status> {
-        let row = self.shape.row(json, self.clock.wall())?;
-        let metadata = json!({"resourceVersion": row["object"]["metadata"]["resourceVersion"]});
-        let table = self.shape.table(metadata, &[row], !self.columns_sent);
+        let now = self.clock.wall();
+        let table = self.shape.table_of_one(json, now, !self.columns_sent)?;
         self.columns_sent = true;
         serde_json::to_vec(&table)
             .map(Bytes::from)
@@ -270,8 +269,8 @@ impl Frames {
         }
         let (kind, api_version) = match self.shape.accept.form {
             Form::Object => (self.kind.as_str(), self.api_version.as_str()),
-            Form::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1"),
-            Form::Table => ("Table", "meta.k8s.io/v1"),
+            Form::Metadata => ("PartialObjectMetadata", self.shape.accept.meta_version),
+            Form::Table => ("Table", self.shape.accept.meta_version),
         };
         let object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
         match object {

@@ -223,6 +223,8 @@ impl Call<'_> {
             self.api.defaults.apply(storage.schema, object);
         }
         self.resource.kind.rules.default(object);
+        // Rules compare what is sent with what is stored, which has this form.
+        rhumb_schema::conform(self.api.table, storage.schema, object);
         Ok(())
     }
 
@@ -231,6 +233,7 @@ impl Call<'_> {
         if let Some(conversion) = &self.version.served.conversion {
             (conversion.from_stored)(object);
             object.insert("apiVersion".into(), self.version.api_version.clone().into());
+            rhumb_schema::conform(self.api.table, self.version.schema, object);
         }
     }
 
@@ -254,7 +257,7 @@ impl Call<'_> {
         let kind = &self.resource.kind;
         let request = self.rules_request();
         let claim = self.complete(object, None, dry_run)?;
-        if kind.has_status() {
+        if kind.has_status() && !kind.writes.create_with_status {
             object.remove("status");
         }
         for field in [
@@ -344,9 +347,12 @@ impl Call<'_> {
     fn carry_over(&self, old: &Object, new: &mut Object, part: Part) {
         if part == Part::Status {
             let status = new.remove("status");
-            let resource_version = new.resource_version().to_owned();
+            let metadata = new.remove("metadata");
             *new = old.clone();
-            new.set_meta("resourceVersion", resource_version);
+            new.extend(metadata.map(|metadata| ("metadata".to_owned(), metadata)));
+            for field in self.resource.kind.writes.status_keeps {
+                new.carry_meta(old, field);
+            }
             match status {
                 Some(status) => new.insert("status".into(), status),
                 None => new.remove("status"),
@@ -377,14 +383,10 @@ impl Call<'_> {
 
     fn count_generation(&self, old: &Object, new: &mut Object) {
         if let Generation::Of(fields) = self.resource.kind.generation {
-            let mut conformed = new.clone();
             if let Some(storage) = &self.resource.storage {
-                rhumb_schema::conform(self.api.table, storage.schema, &mut conformed);
+                rhumb_schema::conform(self.api.table, storage.schema, new);
             }
-            if fields
-                .iter()
-                .any(|&path| at(&conformed, path) != at(old, path))
-            {
+            if fields.iter().any(|&path| at(new, path) != at(old, path)) {
                 new.set_meta("generation", old.generation() + 1);
             }
         }

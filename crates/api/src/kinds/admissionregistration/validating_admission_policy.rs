@@ -22,6 +22,7 @@ pub(super) fn kind() -> Kind {
     .category("api-extensions")
     .generation(Generation::Of(&["spec"]))
     .status()
+    .status_keeps(crate::kind::ALL_OF_METADATA)
     .updates_need_version()
     .rules(ValidatingAdmissionPolicy)
 }

@@ -20,6 +20,7 @@ pub(super) fn kind() -> Kind {
     .category("api-extensions")
     .storage("apiregistration.k8s.io/apiservices")
     .status()
+    .status_keeps(crate::kind::ALL_OF_METADATA)
     .names(NameRule::PathSegment)
     .updates_need_version()
     .rules(ApiService)

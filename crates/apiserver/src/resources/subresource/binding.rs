@@ -1,7 +1,6 @@
 //! A pod gets its node.
 
 use async_trait::async_trait;
-use http::StatusCode;
 use rhumb_api::Object;
 use rhumb_meta::field::{Error, ErrorList, Path};
 use rhumb_meta::{GroupKind, ObjectKey, Status};
@@ -13,7 +12,7 @@ use crate::objects::{Metadata, MetadataMut};
 use crate::request::WriteOptions;
 use crate::resources::codec::Expected;
 use crate::resources::write::{Change, Current, Edit};
-use crate::resources::{Call, Claim, render};
+use crate::resources::{Call, Claim};
 
 const KIND: &str = "Binding";
 
@@ -58,7 +57,7 @@ async fn bind_pod(asked: &Call<'_>, call: &Call<'_>, name: &str) -> Result<Reply
         schema: call.api.type_named("io.k8s.api.core.v1.Binding")?,
     };
     let mut binding = call.decode(expected, options.field_validation)?;
-    if !binding.name().is_empty() && binding.name() != name {
+    if binding.name() != name {
         return Err(Status::bad_request(
             "name in URL does not match name in Binding object",
         ));
@@ -78,8 +77,7 @@ async fn bind_pod(asked: &Call<'_>, call: &Call<'_>, name: &str) -> Result<Reply
         },
     )
     .await?;
-    let status = serde_json::to_value(Status::success(None)).map_err(Status::internal_error)?;
-    render::value(call, StatusCode::CREATED, &status)
+    super::created(call)
 }
 
 fn node_of(binding: &Object) -> &str {
@@ -131,14 +129,17 @@ impl Edit for Bind<'_> {
         };
         let uid = self.binding.uid();
         if !uid.is_empty() && uid != pod.uid() {
-            return Err(conflict(format!(
-                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                pod.uid()
-            )));
+            return Err(self.precondition_failed(
+                &pod,
+                format_args!(
+                    "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                    pod.uid()
+                ),
+            ));
         }
         let version = self.binding.resource_version();
         if !version.is_empty() && version != current.revision.to_string() {
-            return Err(conflict(format!(
+            return Err(self.precondition_failed(&pod, format_args!(
                 "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
                 current.revision
             )));
@@ -184,6 +185,18 @@ impl Edit for Bind<'_> {
 }
 
 impl Bind<'_> {
+    /// Upstream says this in the words of its store.
+    fn precondition_failed(&self, pod: &Object, message: std::fmt::Arguments<'_>) -> Status {
+        let (namespace, name) = (pod.namespace(), pod.name());
+        Status::conflict(
+            &self.call.resource.group_resource,
+            name,
+            format_args!(
+                "StorageError: invalid object, Code: 4, Key: /registry/pods/{namespace}/{name}, ResourceVersion: 0, AdditionalErrorMsg: {message}"
+            ),
+        )
+    }
+
     fn assign(&self, pod: &mut Object, mut spec: Object) {
         spec.insert("nodeName".into(), node_of(self.binding).into());
         pod.insert("spec".into(), Value::Object(spec));
