@@ -110,6 +110,7 @@ impl TableBuilder {
         Ok(Table {
             types,
             by_name: self.by_name,
+            messages: OnceLock::new(),
         })
     }
 }

@@ -21,6 +21,7 @@ mod defaults;
 mod json;
 mod merge;
 mod model;
+pub mod protobuf;
 mod text;
 
 pub use builder::{TableBuilder, TableError};

@@ -1,14 +1,19 @@
 //! The table in memory: types, their fields, and the shapes of values.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use serde_json::Value;
+
+use crate::protobuf::Message;
 
 /// A set of types that refer to each other.
 #[derive(Debug, Default)]
 pub struct Table {
     pub(crate) types: Vec<Type>,
     pub(crate) by_name: HashMap<Box<str>, TypeId>,
+    /// The protobuf form of each type, once anyone asks for it.
+    pub(crate) messages: OnceLock<Box<[Message]>>,
 }
 
 /// A type of a [`Table`].
@@ -125,6 +130,11 @@ impl Table {
 
     pub fn get(&self, id: TypeId) -> &Type {
         &self.types[id.0 as usize]
+    }
+
+    pub(crate) fn message(&self, id: TypeId) -> &Message {
+        let all = || self.types.iter().map(Message::of).collect();
+        &self.messages.get_or_init(all)[id.0 as usize]
     }
 
     pub fn types(&self) -> impl ExactSizeIterator<Item = &Type> {

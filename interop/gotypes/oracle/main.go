@@ -1,8 +1,9 @@
-// Answers how Kubernetes reads, writes back and patches objects: one JSON object a line in, one a line out, in order.
+// Answers how Kubernetes reads, writes back and patches objects, in JSON and protobuf: one JSON object a line in, one a line out, in order.
 package main
 
 import (
 	"bufio"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -85,6 +86,10 @@ func reply(q *question, t reflect.Type) answer {
 		return decode(converted, problems, t)
 	case "merge":
 		return merge(q, t)
+	case "to-protobuf":
+		return toProtobuf([]byte(q.Input), t)
+	case "from-protobuf":
+		return fromProtobuf(q.Input, t)
 	}
 	return answer{Error: "unknown op " + q.Op}
 }
@@ -107,6 +112,40 @@ func decode(data []byte, problems []string, t reflect.Type) answer {
 		return answer{Error: err.Error()}
 	}
 	return answer{Output: string(output), Problems: problems}
+}
+
+type message interface {
+	Marshal() ([]byte, error)
+	Unmarshal([]byte) error
+}
+
+// From JSON to the bytes of a message, in base64.
+func toProtobuf(data []byte, t reflect.Type) answer {
+	object := reflect.New(t).Interface()
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, object); err != nil {
+		return answer{Error: err.Error()}
+	}
+	output, err := object.(message).Marshal()
+	if err != nil {
+		return answer{Error: err.Error()}
+	}
+	return answer{Output: base64.StdEncoding.EncodeToString(output)}
+}
+
+func fromProtobuf(input string, t reflect.Type) answer {
+	data, err := base64.StdEncoding.DecodeString(input)
+	if err != nil {
+		fail("cannot read base64", err)
+	}
+	object := reflect.New(t).Interface()
+	if err := object.(message).Unmarshal(data); err != nil {
+		return answer{Error: err.Error()}
+	}
+	output, err := json.Marshal(object)
+	if err != nil {
+		return answer{Error: err.Error()}
+	}
+	return answer{Output: string(output)}
 }
 
 func merge(q *question, t reflect.Type) answer {

@@ -3,8 +3,11 @@
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
 use rhumb_meta::Status;
+use rhumb_schema::{Table, protobuf};
+use serde_json::Value;
 
 use super::Body;
+use crate::request::{ALL_FORMS, Accept, Media};
 
 /// Warnings beyond this many bytes are cut, as upstream cuts them.
 const WARNING_BYTES_MAX: usize = 4 * 1024;
@@ -15,6 +18,8 @@ pub struct Reply {
     pub code: StatusCode,
     pub headers: HeaderMap,
     pub body: Body,
+    /// What failed, for the audit log.
+    pub failure: Option<Box<Status>>,
 }
 
 impl Reply {
@@ -25,6 +30,7 @@ impl Reply {
             code,
             headers,
             body,
+            failure: None,
         }
     }
 
@@ -46,11 +52,27 @@ impl Reply {
             .and_then(|code| StatusCode::from_u16(code).ok())
             .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = serde_json::to_vec(status).unwrap_or_default();
-        let mut reply = Reply::new(code, "application/json", Body::full(body));
+        let mut reply = Reply::new(code, Media::Json.name(), Body::full(body));
+        reply.failure = Some(Box::new(status.clone()));
         if let Some(seconds) = status.retry_after_seconds() {
             reply
                 .headers
                 .insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        reply
+    }
+
+    /// A failure, in protobuf for those who like that best.
+    pub fn status_for(status: &Status, accept: Option<&HeaderValue>) -> Reply {
+        let mut reply = Reply::status(status);
+        let header = accept.and_then(|accept| accept.to_str().ok());
+        let wanted = Accept::negotiate(header, ALL_FORMS);
+        if wanted.is_ok_and(|accept| accept.media == Media::Protobuf)
+            && let Some(sealed) = protobuf_status(status)
+        {
+            let media = HeaderValue::from_static(Media::Protobuf.name());
+            reply.headers.insert(CONTENT_TYPE, media);
+            reply.body = Body::full(sealed);
         }
         reply
     }
@@ -79,6 +101,11 @@ impl Reply {
         self
     }
 
+    /// Whether it is a stream, which ends when its source or its reader does.
+    pub fn is_long_running(&self) -> bool {
+        self.body.is_stream()
+    }
+
     pub fn into_response(self) -> Response<Body> {
         let mut response = Response::new(self.body);
         *response.status_mut() = self.code;
@@ -90,6 +117,16 @@ impl Reply {
 impl From<Status> for Reply {
     fn from(status: Status) -> Reply {
         Reply::status(&status)
+    }
+}
+
+/// A Status as protobuf, with its envelope.
+pub fn protobuf_status(status: &Status) -> Option<Vec<u8>> {
+    let table = Table::builtin();
+    let of = table.named(protobuf::STATUS)?;
+    match serde_json::to_value(status) {
+        Ok(Value::Object(object)) => protobuf::seal(table, of, &object).ok(),
+        _ => None,
     }
 }
 

@@ -1,4 +1,4 @@
-//! In which form an answer is wanted: JSON or YAML, the object itself, its metadata or a table.
+//! In which form an answer is wanted: JSON, YAML or protobuf, the object itself, its metadata or a table.
 
 use rhumb_meta::Status;
 
@@ -7,13 +7,22 @@ use rhumb_meta::Status;
 pub enum Media {
     Json,
     Yaml,
+    Protobuf,
 }
+
+/// All that can be read and written, as errors list them.
+pub const MEDIA_NAMES: [&str; 3] = [
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+];
 
 impl Media {
     pub fn name(self) -> &'static str {
         match self {
-            Media::Json => "application/json",
-            Media::Yaml => "application/yaml",
+            Media::Json => MEDIA_NAMES[0],
+            Media::Yaml => MEDIA_NAMES[1],
+            Media::Protobuf => MEDIA_NAMES[2],
         }
     }
 }
@@ -27,6 +36,9 @@ pub enum Form {
     /// `as=PartialObjectMetadata` or `as=PartialObjectMetadataList`
     Metadata,
 }
+
+/// Whatever objects can be sent as.
+pub const ALL_FORMS: &[Form] = &[Form::Object, Form::Table, Form::Metadata];
 
 /// The answer a client wants, of those that can be given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,12 +77,8 @@ impl Accept {
         clauses
             .iter()
             .find_map(|clause| clause.answer(forms))
-            .ok_or_else(|| not_acceptable(forms))
+            .ok_or_else(|| Status::not_acceptable(&MEDIA_NAMES))
     }
-}
-
-fn not_acceptable(_forms: &[Form]) -> Status {
-    Status::not_acceptable(&["application/json", "application/yaml"])
 }
 
 impl<'a> Clause<'a> {
@@ -98,6 +106,7 @@ impl<'a> Clause<'a> {
         let media = match self.media {
             "application/json" | "*/*" | "application/*" => Media::Json,
             "application/yaml" => Media::Yaml,
+            "application/vnd.kubernetes.protobuf" => Media::Protobuf,
             _ => return None,
         };
         let parameter = |name: &str| {
@@ -119,7 +128,9 @@ impl<'a> Clause<'a> {
                 }
             }
         };
-        forms.contains(&form).then_some(Accept { media, form })
+        // Tables have no protobuf form.
+        let writable = (media, form) != (Media::Protobuf, Form::Table);
+        (writable && forms.contains(&form)).then_some(Accept { media, form })
     }
 }
 
@@ -135,10 +146,8 @@ fn quality(text: &str) -> u16 {
 mod tests {
     use super::*;
 
-    const ALL: &[Form] = &[Form::Object, Form::Table, Form::Metadata];
-
     fn check(header: &str, expect: Option<(Media, Form)>) {
-        let got = Accept::negotiate(Some(header), ALL)
+        let got = Accept::negotiate(Some(header), ALL_FORMS)
             .ok()
             .map(|accept| (accept.media, accept.form));
         assert_eq!(got, expect, "{header}");
@@ -157,13 +166,25 @@ mod tests {
         );
         check(
             "application/vnd.kubernetes.protobuf, application/json",
+            Some((Media::Protobuf, Form::Object)),
+        );
+        check(
+            "application/vnd.kubernetes.protobuf;stream=watch",
+            Some((Media::Protobuf, Form::Object)),
+        );
+        check(
+            "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+            Some((Media::Protobuf, Form::Metadata)),
+        );
+        check(
+            "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1,application/json",
             Some((Media::Json, Form::Object)),
         );
         check(
             "application/yaml;q=0.2, application/json;q=0.8",
             Some((Media::Json, Form::Object)),
         );
-        check("application/vnd.kubernetes.protobuf", None);
+        check("application/cbor", None);
         check("application/json;as=Table;v=v2;g=meta.k8s.io", None);
         check("text/html", None);
     }

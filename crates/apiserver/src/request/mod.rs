@@ -5,7 +5,7 @@ mod info;
 mod options;
 mod query;
 
-pub use accept::{Accept, Form, Media};
+pub use accept::{ALL_FORMS, Accept, Form, MEDIA_NAMES, Media};
 pub use info::{ApiPath, RequestInfo, Target};
 pub use options::{
     DeleteOptions, FieldValidation, ListOptions, Propagation, VersionMatch, WriteOptions,

@@ -87,20 +87,27 @@ impl Call<'_> {
             gates: &self.api.gates,
             now: self.now,
             user: &self.user.name,
+            uid: &self.user.uid,
+            groups: &self.user.groups,
+            extra: Some(&self.user.extra),
         }
+    }
+
+    /// Whether the resource knows the verb.
+    pub fn is_known(&self) -> bool {
+        let verbs = self
+            .subresource
+            .map_or(self.resource.kind.verbs, |subresource| subresource.verbs);
+        verbs.iter().any(|verb| verb.name() == self.verb)
     }
 
     /// The answer; `None` if the resource does not know the verb.
     pub async fn answer(&self) -> Result<Option<Reply>, Status> {
-        let verbs = self
-            .subresource
-            .map_or(self.resource.kind.verbs, |subresource| subresource.verbs);
-        let known = verbs.iter().any(|verb| verb.name() == self.verb);
         // What is in a namespace is made in one.
         let misplaced = self.verb == "create"
             && self.resource.kind.is_namespaced()
             && self.namespace().is_none();
-        if !known || misplaced {
+        if !self.is_known() || misplaced {
             return Ok(None);
         }
         if let Some(subresource) = self.subresource {
@@ -125,7 +132,7 @@ impl Call<'_> {
 
     /// Kinds that are asked and not kept.
     async fn answer_unstored(&self) -> Result<Option<Reply>, Status> {
-        if let Some(reply) = review::answer(self) {
+        if let Some(reply) = review::answer(self).await {
             return reply.map(Some);
         }
         match (&*self.resource.kind.name, self.verb) {

@@ -2,18 +2,19 @@
 
 use rhumb_api::Object;
 use rhumb_meta::Status;
+use rhumb_schema::protobuf::{self, Envelope};
 use rhumb_schema::{Decoded, TypeId};
 use serde::Deserialize;
 
 use super::{Call, Version};
-use crate::request::{FieldValidation, Media};
+use crate::request::{FieldValidation, MEDIA_NAMES, Media};
 
 /// What names the kind of a body.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct TypeMeta {
-    api_version: Option<String>,
-    kind: Option<String>,
+pub(super) struct TypeMeta {
+    pub(super) api_version: Option<String>,
+    pub(super) kind: Option<String>,
 }
 
 /// A kind that a body should hold.
@@ -46,12 +47,25 @@ impl Call<'_> {
         validation: FieldValidation,
     ) -> Result<Object, Status> {
         let media = body_media(self.header(http::header::CONTENT_TYPE))?;
-        check_type(&self.body, media, expected)?;
         let table = self.api.table;
         let options = strictness(validation);
         let decoded = match media {
-            Media::Json => rhumb_schema::decode_json(table, expected.schema, &self.body, options),
-            Media::Yaml => rhumb_schema::decode_yaml(table, expected.schema, &self.body, options),
+            Media::Json => {
+                check_type(&json_type(&self.body)?, expected)?;
+                rhumb_schema::decode_json(table, expected.schema, &self.body, options)
+            }
+            Media::Yaml => {
+                check_type(&yaml_type(&self.body)?, expected)?;
+                rhumb_schema::decode_yaml(table, expected.schema, &self.body, options)
+            }
+            Media::Protobuf => {
+                let (found, raw) = open(&self.body, expected.kind)?;
+                check_type(&found, expected)?;
+                protobuf::decode(table, expected.schema, raw).map(|object| Decoded {
+                    object,
+                    problems: Vec::new(),
+                })
+            }
         };
         let decoded = decoded.map_err(|error| cannot_be_handled(expected, &error))?;
         self.strictly(decoded, expected, validation)
@@ -126,28 +140,65 @@ pub(super) fn body_media(content_type: Option<&str>) -> Result<Media, Status> {
         .next()
         .unwrap_or_default()
         .trim();
-    match media {
-        "" | "application/json" => Ok(Media::Json),
-        "application/yaml" => Ok(Media::Yaml),
-        _ => Err(Status::unsupported_media_type(&[
-            "application/json",
-            "application/yaml",
-        ])),
+    if media.is_empty() {
+        return Ok(Media::Json);
+    }
+    [Media::Json, Media::Yaml, Media::Protobuf]
+        .into_iter()
+        .find(|known| known.name() == media)
+        .ok_or_else(|| Status::unsupported_media_type(&MEDIA_NAMES))
+}
+
+/// The object in a protobuf body and what its envelope says of it.
+pub(super) fn open<'b>(body: &'b [u8], wanted: &str) -> Result<(TypeMeta, &'b [u8]), Status> {
+    let Envelope {
+        api_version,
+        kind,
+        raw,
+    } = Envelope::open(body).map_err(|error| {
+        let summary = summarize(body);
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {wanted}): {error} ({summary})"
+        ))
+    })?;
+    let found = TypeMeta {
+        api_version: Some(api_version),
+        kind: Some(kind),
+    };
+    Ok((found, raw))
+}
+
+/// The beginning of a body that nobody can read.
+fn summarize(body: &[u8]) -> String {
+    const SHOWN_BYTES: usize = 30;
+    let shown = &body[..body.len().min(SHOWN_BYTES)];
+    let rest = if body.len() > SHOWN_BYTES { " ..." } else { "" };
+    match shown.first() {
+        None => "<empty>".into(),
+        Some(b'{') => format!("{}{rest}", String::from_utf8_lossy(shown)),
+        Some(_) => {
+            let digits: String = shown.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{digits}{rest}")
+        }
     }
 }
 
+fn json_type(body: &[u8]) -> Result<TypeMeta, Status> {
+    serde_json::from_slice(body).map_err(|error| {
+        Status::bad_request(format!(
+            "couldn't get version/kind; json parse error: {error}"
+        ))
+    })
+}
+
+fn yaml_type(body: &[u8]) -> Result<TypeMeta, Status> {
+    rhumb_schema::read_yaml(body)
+        .map(|value| serde_json::from_value(value).unwrap_or_default())
+        .map_err(|error| Status::bad_request(error.to_string()))
+}
+
 /// Whether the body says that it is what it should be. A body that says nothing is taken for it.
-fn check_type(body: &[u8], media: Media, expected: Expected<'_>) -> Result<(), Status> {
-    let found = match media {
-        Media::Json => serde_json::from_slice::<TypeMeta>(body).map_err(|error| {
-            Status::bad_request(format!(
-                "couldn't get version/kind; json parse error: {error}"
-            ))
-        })?,
-        Media::Yaml => rhumb_schema::read_yaml(body)
-            .map(|value| serde_json::from_value(value).unwrap_or_default())
-            .map_err(|error| Status::bad_request(error.to_string()))?,
-    };
+fn check_type(found: &TypeMeta, expected: Expected<'_>) -> Result<(), Status> {
     let api_version = found.api_version.as_deref().filter(|text| !text.is_empty());
     let kind = found.kind.as_deref().filter(|text| !text.is_empty());
     if kind.is_some_and(|kind| kind != expected.kind) {

@@ -8,16 +8,17 @@ use http::header::CONTENT_TYPE;
 use rhumb_api::{Object, View};
 use rhumb_meta::status::StatusDetails;
 use rhumb_meta::{ObjectKey, Status, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::list::select;
 use super::write::{Change, Current, Edit, Written};
-use super::{Call, codec, render};
+use super::{Call, Claim, codec, render};
 use crate::admission::Operation;
 use crate::http::Reply;
 use crate::objects::{Metadata, MetadataMut};
-use crate::request::{DeleteOptions, ListOptions, Propagation};
+use crate::request::{DeleteOptions, ListOptions, Media, Propagation};
 
+const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
@@ -80,13 +81,30 @@ fn delete_options(call: &Call<'_>) -> Result<DeleteOptions, Status> {
         return DeleteOptions::parse(call.query, b"");
     }
     match codec::body_media(call.header(CONTENT_TYPE))? {
-        crate::request::Media::Json => DeleteOptions::parse(call.query, &call.body),
-        crate::request::Media::Yaml => {
+        Media::Json => DeleteOptions::parse(call.query, &call.body),
+        Media::Yaml => {
             let value = rhumb_schema::read_yaml(&call.body)
                 .map_err(|error| Status::bad_request(error.to_string()))?;
             DeleteOptions::parse(call.query, value.to_string().as_bytes())
         }
+        Media::Protobuf => {
+            let body = protobuf_options(call)?;
+            DeleteOptions::parse(call.query, Value::Object(body).to_string().as_bytes())
+        }
     }
+}
+
+fn protobuf_options(call: &Call<'_>) -> Result<Object, Status> {
+    let (found, raw) = codec::open(&call.body, "DeleteOptions")?;
+    let of = call.api.type_named(DELETE_OPTIONS)?;
+    let mut body = rhumb_schema::protobuf::decode(call.api.table, of, raw)
+        .map_err(|error| Status::bad_request(error.to_string()))?;
+    for (name, value) in [("apiVersion", found.api_version), ("kind", found.kind)] {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            body.insert(name.into(), value.into());
+        }
+    }
+    Ok(body)
 }
 
 pub(super) async fn delete_key(
@@ -94,13 +112,32 @@ pub(super) async fn delete_key(
     key: &ObjectKey,
     options: &DeleteOptions,
 ) -> Result<Written, Status> {
-    let edit = Remove { call, options };
+    let edit = Remove {
+        call,
+        options,
+        is_admitted: false,
+    };
+    call.change(key, options.dry_run, &edit).await
+}
+
+/// For a deletion that is part of something that was admitted itself.
+pub(super) async fn delete_admitted(
+    call: &Call<'_>,
+    key: &ObjectKey,
+    options: &DeleteOptions,
+) -> Result<Written, Status> {
+    let edit = Remove {
+        call,
+        options,
+        is_admitted: true,
+    };
     call.change(key, options.dry_run, &edit).await
 }
 
 struct Remove<'a> {
     call: &'a Call<'a>,
     options: &'a DeleteOptions,
+    is_admitted: bool,
 }
 
 /// How an object ends.
@@ -117,17 +154,12 @@ enum Grace {
 impl Edit for Remove<'_> {
     async fn edit(&self, current: &Current) -> Result<Change, Status> {
         self.check_preconditions(current)?;
-        self.call
-            .api
-            .admission
-            .validate(
-                self.call,
-                Operation::Delete,
-                None,
-                Some(&current.object),
-                self.options.dry_run,
-            )
-            .await?;
+        if !self.is_admitted {
+            let old = Some(&current.object);
+            let dry_run = self.options.dry_run;
+            let attributes = self.call.attributes(Operation::Delete, old, dry_run);
+            self.call.api.admission.admit(&attributes, None).await?;
+        }
         let mut object = current.object.clone();
         let grace = self.grace(&mut object);
         if matches!(grace, Grace::Pending) {
@@ -140,10 +172,12 @@ impl Edit for Remove<'_> {
         }
         let held = held_by_kind || !object.finalizers().is_empty();
         match grace {
-            Grace::Seconds(seconds) if seconds > 0 || held => Ok(Change::Put(object)),
+            Grace::Seconds(seconds) if seconds > 0 || held => {
+                Ok(Change::Put(object, Claim::default()))
+            }
             Grace::None if held => {
                 self.mark(&mut object, 0);
-                Ok(Change::Put(object))
+                Ok(Change::Put(object, Claim::default()))
             }
             _ => Ok(Change::Delete(object)),
         }

@@ -3,9 +3,10 @@
 use http::StatusCode;
 use rhumb_meta::{Revision, Status};
 
-use super::render::{ALL_FORMS, Shape};
+use super::render::Shape;
 use super::{Call, Storage};
 use crate::http::Reply;
+use crate::request::ALL_FORMS;
 
 pub(super) async fn get(call: &Call<'_>) -> Result<Reply, Status> {
     let storage = call.storage()?;
@@ -17,7 +18,7 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Reply, Status> {
         .get(&key)
         .map_err(|error| unreadable(storage, &error))?
         .ok_or_else(|| call.not_found())?;
-    shape.reply(StatusCode::OK, shape.object(&entry.json(), call.now)?)
+    shape.whole(StatusCode::OK, &entry.json(), call.now)
 }
 
 pub(super) fn unreadable(_storage: &Storage, error: &rhumb_cache::Unreadable) -> Status {

@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::get::{await_version, parse_version};
-use super::render::{ALL_FORMS, Shape};
+use super::render::Shape;
 use super::{Call, Storage};
 use crate::http::{Body, Chunks, Reply};
 use crate::objects::Encoder;
-use crate::request::{Form, ListOptions, VersionMatch};
+use crate::request::{ALL_FORMS, Form, ListOptions, Media, VersionMatch};
 
 /// About how much of a long list is made at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -281,6 +281,13 @@ fn reply(call: &Call<'_>, shape: &Shape, page: Page) -> Result<Reply, Status> {
             call.version.api_version.as_str(),
         ),
     };
+    if shape.accept.media == Media::Protobuf {
+        let mut outer = Map::new();
+        outer.insert("kind".into(), format!("{kind}List").into());
+        outer.insert("apiVersion".into(), api_version.into());
+        outer.insert("metadata".into(), page.metadata());
+        return shape.seal_list(&outer, page.entries.iter().map(|entry| entry.json_slice()));
+    }
     let head = format!(
         "{{\"kind\":\"{kind}List\",\"apiVersion\":\"{api_version}\",\"metadata\":{},\"items\":[",
         page.metadata()

@@ -72,6 +72,7 @@ pub struct RegistryError {
 }
 
 /// The version in which the objects of each stored kind are kept, by the path they are kept under.
+#[derive(Debug)]
 pub struct StoredAs<'a> {
     pub kind: &'a Kind,
     pub api_version: String,
@@ -95,7 +96,7 @@ pub fn stored_kinds(kinds: &[Kind]) -> Vec<(&str, StoredAs<'_>)> {
         .collect()
 }
 
-pub fn api_version(group: &str, version: &str) -> String {
+fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() {
         version.to_owned()
     } else {

@@ -6,13 +6,14 @@ use http::header::{ACCEPT, USER_AGENT};
 use rhumb_api::table::Printer;
 use rhumb_api::{Conversion, Object};
 use rhumb_meta::{Status, Timestamp};
+use rhumb_schema::{Table, TypeId};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::Call;
+use super::{Call, protobuf};
 use crate::http::{Body, Reply};
-use crate::request::{Accept, Form, Media};
+use crate::request::{ALL_FORMS, Accept, Form, MEDIA_NAMES, Media};
 
 /// What the rows of a table carry beside their cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,9 +32,10 @@ pub(super) struct Shape {
     printer: Printer,
     row_object: RowObject,
     pretty: bool,
+    table: &'static Table,
+    /// The type of what is sent.
+    schema: TypeId,
 }
-
-pub(super) const ALL_FORMS: &[Form] = &[Form::Object, Form::Table, Form::Metadata];
 
 /// The one part of an object that its metadata-only form needs.
 #[derive(Deserialize)]
@@ -64,6 +66,11 @@ impl Shape {
             printer: call.resource.kind.printer(),
             row_object,
             pretty: wants_pretty(call),
+            table: call.api.table,
+            schema: match accept.form {
+                Form::Metadata => protobuf::metadata_type(call.api.table)?,
+                _ => call.version.schema,
+            },
         })
     }
 
@@ -90,6 +97,51 @@ impl Shape {
             object.insert("apiVersion".into(), self.api_version.clone().into());
         }
         Ok(object)
+    }
+
+    /// A stored object in the wanted form, to be written as protobuf.
+    pub(super) fn tree(&self, json: &[u8]) -> Result<Object, Status> {
+        match self.accept.form {
+            Form::Metadata => {
+                serde_json::from_slice(&metadata_only(json)?).map_err(Status::internal_error)
+            }
+            _ => self.converted(json),
+        }
+    }
+
+    /// An object of the wanted form as protobuf, with its envelope.
+    pub(super) fn seal(&self, object: &Object) -> Result<Bytes, Status> {
+        protobuf::seal(self.table, self.schema, object)
+    }
+
+    /// A list of stored objects as protobuf; `outer` has its kind and metadata.
+    pub(super) fn seal_list<'e>(
+        &self,
+        outer: &Object,
+        items: impl Iterator<Item = &'e [u8]>,
+    ) -> Result<Reply, Status> {
+        let mut list = protobuf::List::default();
+        for json in items {
+            list.push(self.table, self.schema, &self.tree(json)?)?;
+        }
+        let list = list.seal(self.table, outer)?;
+        let total = list.bytes_total as u64;
+        let body = Body::chunks(list, Some(total));
+        Ok(Reply::new(StatusCode::OK, Media::Protobuf.name(), body))
+    }
+
+    /// The answer that is this stored object.
+    pub(super) fn whole(
+        &self,
+        code: StatusCode,
+        json: &Bytes,
+        now: Timestamp,
+    ) -> Result<Reply, Status> {
+        if self.accept.media == Media::Protobuf {
+            let body = Body::full(self.seal(&self.tree(json)?)?);
+            return Ok(Reply::new(code, Media::Protobuf.name(), body));
+        }
+        self.reply(code, self.object(json, now)?)
     }
 
     /// A row of a table.
@@ -138,12 +190,16 @@ impl Shape {
 pub(super) fn object(call: &Call<'_>, code: StatusCode, object: Object) -> Result<Reply, Status> {
     let shape = Shape::of(call, ALL_FORMS)?;
     let json = to_bytes(&Value::Object(object))?;
-    shape.reply(code, shape.object(&json, call.now)?)
+    shape.whole(code, &json, call.now)
 }
 
 /// An object that has only one form: a review, a scale, a token.
 pub(super) fn value(call: &Call<'_>, code: StatusCode, value: &Value) -> Result<Reply, Status> {
     let accept = Accept::negotiate(call.header(ACCEPT), &[Form::Object])?;
+    if accept.media == Media::Protobuf {
+        let body = Body::full(protobuf::answer(call, value)?);
+        return Ok(Reply::new(code, Media::Protobuf.name(), body));
+    }
     written(accept.media, wants_pretty(call), code, to_bytes(value)?)
 }
 
@@ -162,6 +218,8 @@ fn written(media: Media, pretty: bool, code: StatusCode, json: Bytes) -> Result<
                 .map_err(Status::internal_error)?
                 .into()
         }
+        // It needs to know the type, which JSON alone does not tell.
+        Media::Protobuf => return Err(Status::not_acceptable(&MEDIA_NAMES)),
     };
     Ok(Reply::new(code, media.name(), Body::full(body)))
 }

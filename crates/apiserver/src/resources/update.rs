@@ -110,11 +110,11 @@ pub(super) async fn update_to(
     if new.resource_version().is_empty() && call.resource.kind.writes.unconditional_update {
         new.carry_meta(old, "resourceVersion");
     }
-    let new = call.prepare_update(old, new, part, dry_run).await?;
+    let (new, claim) = call.prepare_update(old, new, part, dry_run).await?;
     if is_finished(call, &new) {
         return Ok(Change::Delete(new));
     }
-    Ok(Change::Put(new))
+    Ok(Change::Put(new, claim))
 }
 
 /// A deleted object that nothing holds any more.

@@ -5,17 +5,19 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
+use rhumb_api::Object;
 use rhumb_cache::{Event, HistoryError, Message, Scope, Start, WatchEnd, WatchRequest, Watcher};
 use rhumb_meta::{Clock, Revision, Status};
+use rhumb_schema::protobuf::watch_frame;
 use serde_json::{Value, json};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::Call;
 use super::get::parse_version;
 use super::list::field_selector;
-use super::render::{ALL_FORMS, Shape};
-use crate::http::{Body, Reply};
-use crate::request::{Form, ListOptions};
+use super::render::Shape;
+use crate::http::{Body, Reply, protobuf_status};
+use crate::request::{ALL_FORMS, Form, ListOptions, Media};
 
 /// How often a watcher that asked for bookmarks gets one.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
@@ -28,19 +30,19 @@ const CHUNK_BYTES: usize = 64 * 1024;
 
 pub(super) async fn watch(call: &Call<'_>) -> Result<Reply, Status> {
     let frames = frames(call).await?;
+    let media = match frames.shape.accept.media {
+        Media::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+        _ => "application/json",
+    };
     let stream = futures_util::stream::unfold(frames, |mut frames| async {
         let chunk = frames.next_chunk().await?;
         Some((chunk, frames))
     });
-    Ok(Reply::new(
-        StatusCode::OK,
-        "application/json",
-        Body::stream(stream),
-    ))
+    Ok(Reply::new(StatusCode::OK, media, Body::stream(stream)))
 }
 
 /// The watch that a request asks for, as frames.
-pub(super) async fn frames(call: &Call<'_>) -> Result<Frames, Status> {
+pub(crate) async fn frames(call: &Call<'_>) -> Result<Frames, Status> {
     let storage = call.storage()?;
     let shape = Shape::of(call, ALL_FORMS)?;
     let options = ListOptions::parse(call.query, true)?;
@@ -125,9 +127,9 @@ enum Source {
     Ended,
 }
 
-/// The frames of one watch, each a line of JSON.
+/// The frames of one watch, each a line of JSON or a message with its length before it.
 #[derive(Debug)]
-pub(super) struct Frames {
+pub(crate) struct Frames {
     source: Source,
     shape: Shape,
     kind: String,
@@ -141,12 +143,12 @@ pub(super) struct Frames {
 
 impl Frames {
     /// The next frame; `None` when the watch is over.
-    pub(super) async fn next(&mut self) -> Option<Bytes> {
+    pub(crate) async fn next(&mut self) -> Option<Bytes> {
         loop {
             let watcher = match &mut self.source {
                 Source::Ended => return None,
                 Source::Failed(status) => {
-                    let frame = error_frame(status);
+                    let frame = error_frame(&self.shape, status);
                     self.source = Source::Ended;
                     return Some(frame);
                 }
@@ -212,9 +214,8 @@ impl Frames {
                 .then(|| self.bookmark(revision, true)),
             Err(WatchEnd::Expired) => {
                 self.source = Source::Ended;
-                Some(error_frame(&Status::expired(
-                    "the watch fell too far behind; list again",
-                )))
+                let status = Status::expired("the watch fell too far behind; list again");
+                Some(error_frame(&self.shape, &status))
             }
             Err(WatchEnd::Closing | WatchEnd::Removed) => {
                 self.source = Source::Ended;
@@ -224,6 +225,11 @@ impl Frames {
     }
 
     fn event(&mut self, event: &Event) -> Bytes {
+        if self.shape.accept.media == Media::Protobuf {
+            let object = self.shape.tree(event.entry().json_slice());
+            let frame = object.and_then(|object| self.sealed(event.kind().as_str(), &object));
+            return frame.unwrap_or_else(|status| error_frame(&self.shape, &status));
+        }
         if self.shape.is_plain() {
             return event.frame();
         }
@@ -242,7 +248,7 @@ impl Frames {
                 frame.extend_from_slice(b"}\n");
                 frame.freeze()
             }
-            Err(status) => error_frame(&status),
+            Err(status) => error_frame(&self.shape, &status),
         }
     }
 
@@ -267,14 +273,27 @@ impl Frames {
             Form::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1"),
             Form::Table => ("Table", "meta.k8s.io/v1"),
         };
-        line(&json!({
-            "type": "BOOKMARK",
-            "object": {"kind": kind, "apiVersion": api_version, "metadata": metadata},
-        }))
+        let object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
+        match object {
+            Value::Object(object) if self.shape.accept.media == Media::Protobuf => self
+                .sealed("BOOKMARK", &object)
+                .unwrap_or_else(|status| error_frame(&self.shape, &status)),
+            object => line(&json!({"type": "BOOKMARK", "object": object})),
+        }
+    }
+
+    fn sealed(&self, kind: &str, object: &Object) -> Result<Bytes, Status> {
+        let object = self.shape.seal(object)?;
+        Ok(watch_frame(kind, &object).into())
     }
 }
 
-fn error_frame(status: &Status) -> Bytes {
+fn error_frame(shape: &Shape, status: &Status) -> Bytes {
+    if shape.accept.media == Media::Protobuf
+        && let Some(sealed) = protobuf_status(status)
+    {
+        return watch_frame("ERROR", &sealed).into();
+    }
     line(&json!({"type": "ERROR", "object": status}))
 }
 

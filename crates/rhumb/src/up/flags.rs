@@ -1,10 +1,12 @@
 //! The flags of `rhumb up`. Those that kube-apiserver has too have its names.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, UdpSocket};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use rhumb_apiserver::admission;
+use rhumb_apiserver::resources::allocation::ServiceRanges;
 
 #[derive(Args, Debug)]
 pub(crate) struct Flags {
@@ -32,9 +34,24 @@ pub(crate) struct Flags {
     #[arg(
         long,
         value_name = "URL",
-        default_value = "https://kubernetes.default.svc.cluster.local"
+        default_value = "https://kubernetes.default.svc"
     )]
     pub(super) service_account_issuer: String,
+    /// Where services get their addresses: a CIDR, or two of different families.
+    #[arg(long, value_name = "CIDRS", default_value = "10.0.0.0/24")]
+    service_cluster_ip_range: String,
+    /// The ports of nodes that services can have.
+    #[arg(long, value_name = "FIRST-LAST", default_value = "30000-32767")]
+    service_node_port_range: String,
+    /// Where pods find the server [default: --bind-address, or the address of this machine].
+    #[arg(long, value_name = "ADDRESS")]
+    advertise_address: Option<IpAddr>,
+    /// Admission plugins to turn on beside those that are on by default.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    enable_admission_plugins: Vec<String>,
+    /// Admission plugins to turn off although they are on by default.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    disable_admission_plugins: Vec<String>,
     /// Keep objects in this etcd instead of the embedded store: comma-separated URLs of its members.
     #[arg(long, value_name = "URLS", value_delimiter = ',')]
     pub(super) etcd_servers: Vec<String>,
@@ -50,6 +67,33 @@ pub(crate) struct Flags {
 }
 
 impl Flags {
+    pub(super) fn services(&self) -> Result<ServiceRanges> {
+        Ok(ServiceRanges::parse(
+            &self.service_cluster_ip_range,
+            &self.service_node_port_range,
+        )?)
+    }
+
+    pub(super) fn admission(&self) -> Result<admission::Chain> {
+        let (enable, disable) = (
+            &self.enable_admission_plugins,
+            &self.disable_admission_plugins,
+        );
+        Ok(admission::Selection::new(enable, disable)?.chain())
+    }
+
+    /// An address that others reach this machine by; `None` if it has none.
+    pub(super) fn advertised(&self) -> Option<IpAddr> {
+        self.advertise_address.or_else(|| {
+            let is_own = self.bind_address.is_loopback() || self.bind_address.is_unspecified();
+            if is_own {
+                address_of_machine(self.bind_address.is_ipv6())
+            } else {
+                Some(self.bind_address)
+            }
+        })
+    }
+
     /// The data directory, as an absolute path: it is shown to people who are elsewhere.
     pub(super) fn data_dir(&self) -> Result<PathBuf> {
         let directory = match &self.data_dir {
@@ -59,6 +103,20 @@ impl Flags {
         std::path::absolute(&directory)
             .with_context(|| format!("the directory {}", directory.display()))
     }
+}
+
+/// The address from which this machine would send to far away. Nothing is sent: connecting a UDP socket only
+/// asks for the route.
+fn address_of_machine(v6: bool) -> Option<IpAddr> {
+    let (from, far) = if v6 {
+        ("[::]:0", "[2001:db8::1]:9")
+    } else {
+        ("0.0.0.0:0", "192.0.2.1:9")
+    };
+    let socket = UdpSocket::bind(from).ok()?;
+    socket.connect(far).ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    Some(address).filter(|address| !address.is_loopback() && !address.is_unspecified())
 }
 
 fn default_directory() -> Result<PathBuf> {

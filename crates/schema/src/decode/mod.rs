@@ -76,6 +76,22 @@ pub fn decode_any(bytes: &[u8], strict: bool) -> Result<Decoded, DecodeError> {
     finish(walk, read, bytes, options)
 }
 
+/// A value of no type that stands so deep in an object.
+pub(crate) fn any_value(bytes: &[u8], depth: usize) -> Result<Value, DecodeError> {
+    let options = Options {
+        strict: false,
+        whole: false,
+    };
+    let table = Table::default();
+    let mut walk = Walk::new(&table, bytes, options);
+    walk.any_value(depth).map_err(|_| {
+        DecodeError(match json::check(bytes) {
+            Err(mistake) => mistake.to_string(),
+            Ok(()) => format!("json: nested deeper than {MAX_DEPTH} levels"),
+        })
+    })
+}
+
 fn finish(
     mut walk: Walk<'_, '_>,
     read: Result<Object, Stop>,

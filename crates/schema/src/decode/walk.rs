@@ -108,6 +108,14 @@ impl<'t, 'i> Walk<'t, 'i> {
         Ok(object)
     }
 
+    /// A value of no type that stands so deep in an object.
+    pub(super) fn any_value(&mut self, depth: usize) -> Result<Value, Stop> {
+        self.depth = depth;
+        let value = self.any(None)?;
+        self.reader.end()?;
+        Ok(value)
+    }
+
     /// Reads one value of that shape. `old` is what an earlier field of that name left there.
     fn value(&mut self, shape: &Shape, old: Option<Value>, here: Here<'_>) -> Read {
         if self.reader.peek()? == b'n' {

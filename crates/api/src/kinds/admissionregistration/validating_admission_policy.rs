@@ -18,6 +18,7 @@ pub(super) fn kind() -> Kind {
         "validatingadmissionpolicies",
         "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicy",
     )
+    .any_finalizers()
     .category("api-extensions")
     .generation(Generation::Of(&["spec"]))
     .status()

@@ -16,6 +16,7 @@ pub(super) fn kind() -> Kind {
         "apiservices",
         "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService",
     )
+    .any_finalizers()
     .category("api-extensions")
     .storage("apiregistration.k8s.io/apiservices")
     .status()

@@ -7,18 +7,19 @@ use rhumb_meta::field::{Error, ErrorList, Path};
 use rhumb_meta::{GroupKind, ObjectKey, Status};
 use serde_json::{Value, json};
 
+use crate::admission::Operation;
 use crate::http::Reply;
 use crate::objects::{Metadata, MetadataMut};
 use crate::request::WriteOptions;
 use crate::resources::codec::Expected;
 use crate::resources::write::{Change, Current, Edit};
-use crate::resources::{Call, render};
+use crate::resources::{Call, Claim, render};
 
 const KIND: &str = "Binding";
 
 /// POST to `pods/<name>/binding`.
 pub(super) async fn bind(call: &Call<'_>) -> Result<Reply, Status> {
-    bind_pod(call, call.name()).await
+    bind_pod(call, call, call.name()).await
 }
 
 /// POST to `bindings`: the pod is the one that the binding is named after.
@@ -45,23 +46,28 @@ pub(crate) async fn bind_collection(call: &Call<'_>) -> Result<Reply, Status> {
         now: call.now,
         warnings: std::sync::Mutex::default(),
     };
-    bind_pod(&on_pods, binding.name()).await
+    bind_pod(call, &on_pods, binding.name()).await
 }
 
-async fn bind_pod(call: &Call<'_>, name: &str) -> Result<Reply, Status> {
+/// `asked` is the request as it came: admission sees that one.
+async fn bind_pod(asked: &Call<'_>, call: &Call<'_>, name: &str) -> Result<Reply, Status> {
     let options = WriteOptions::parse(call.query, "CreateOptions")?;
     let expected = Expected {
         api_version: "v1",
         kind: KIND,
         schema: call.api.type_named("io.k8s.api.core.v1.Binding")?,
     };
-    let binding = call.decode(expected, options.field_validation)?;
+    let mut binding = call.decode(expected, options.field_validation)?;
     if !binding.name().is_empty() && binding.name() != name {
         return Err(Status::bad_request(
             "name in URL does not match name in Binding object",
         ));
     }
+    let attributes = asked.attributes(Operation::Create, None, options.dry_run);
+    let chain = &call.api.admission;
+    chain.mutate(&attributes, Some(&mut binding)).await?;
     check(&binding, name)?;
+    chain.validate(&attributes, Some(&binding)).await?;
     let key = ObjectKey::new(call.namespace(), name).map_err(|_| call.not_found())?;
     call.change(
         &key,
@@ -169,7 +175,7 @@ impl Edit for Bind<'_> {
             )));
         }
         self.assign(&mut pod, spec);
-        Ok(Change::Put(pod))
+        Ok(Change::Put(pod, Claim::default()))
     }
 
     fn is_conditional(&self) -> bool {

@@ -7,13 +7,14 @@ use rhumb_meta::status::{CauseType, StatusCause};
 use rhumb_meta::{LabelSelector, ObjectKey, Status};
 use serde_json::{Value, json};
 
+use crate::admission::Operation;
 use crate::http::Reply;
 use crate::objects::{Metadata, MetadataMut};
 use crate::request::{DeleteOptions, WriteOptions};
 use crate::resources::codec::Expected;
-use crate::resources::delete::delete_key;
+use crate::resources::delete::delete_admitted;
 use crate::resources::write::{Change, Current, Edit};
-use crate::resources::{Call, render};
+use crate::resources::{Call, Claim, render};
 
 const API_VERSION: &str = "policy/v1";
 const KIND: &str = "Eviction";
@@ -28,12 +29,15 @@ pub(super) async fn evict(call: &Call<'_>) -> Result<Reply, Status> {
         kind: KIND,
         schema: call.api.type_named("io.k8s.api.policy.v1.Eviction")?,
     };
-    let eviction = call.decode(expected, write.field_validation)?;
+    let mut eviction = call.decode(expected, write.field_validation)?;
     if !eviction.name().is_empty() && eviction.name() != call.name() {
         return Err(Status::bad_request(
             "name in URL does not match name in Eviction object",
         ));
     }
+    let attributes = call.attributes(Operation::Create, None, write.dry_run);
+    let chain = &call.api.admission;
+    chain.admit(&attributes, Some(&mut eviction)).await?;
     let body = eviction
         .get("deleteOptions")
         .map(Value::to_string)
@@ -48,7 +52,7 @@ pub(super) async fn evict(call: &Call<'_>) -> Result<Reply, Status> {
             .precondition_uid
             .get_or_insert_with(|| pod.object.uid().to_owned());
     }
-    delete_key(call, &key, &options).await?;
+    delete_admitted(call, &key, &options).await?;
     let status = serde_json::to_value(Status::success(None)).map_err(Status::internal_error)?;
     render::value(call, StatusCode::CREATED, &status)
 }
@@ -195,7 +199,7 @@ impl Edit for Disrupt<'_> {
         let mut budget = budget.clone();
         budget.insert("status".into(), status);
         budget.clear_meta("managedFields");
-        Ok(Change::Put(budget))
+        Ok(Change::Put(budget, Claim::default()))
     }
 
     fn is_conditional(&self) -> bool {

@@ -3,6 +3,7 @@
 use http::StatusCode;
 use rhumb_meta::{Status, StatusReason};
 
+use crate::admission::Operation;
 use crate::http::Reply;
 use crate::resources::Call;
 
@@ -11,6 +12,11 @@ pub(super) async fn answer(call: &Call<'_>) -> Result<Reply, Status> {
     let key = call.key()?;
     let current = call.current(&key).await?;
     let subresource = call.target.subresource.as_deref().unwrap_or_default();
+    // Reading a log connects to nothing.
+    if subresource != "log" {
+        let attributes = call.attributes(Operation::Connect, None, false);
+        call.api.admission.admit(&attributes, None).await?;
+    }
     if call.resource.kind.plural == "pods" {
         let node = current
             .object

@@ -6,6 +6,7 @@ use rhumb_meta::field::{Error, ErrorList, Path};
 use rhumb_meta::{GroupKind, GroupResource, ObjectKey, Status};
 use serde_json::{Value, json};
 
+use crate::admission::Operation;
 use crate::http::Reply;
 use crate::objects::Metadata;
 use crate::request::WriteOptions;
@@ -26,6 +27,9 @@ pub(super) async fn create(call: &Call<'_>) -> Result<Reply, Status> {
     };
     let mut request = call.decode(expected, options.field_validation)?;
     call.api.defaults.apply(expected.schema, &mut request);
+    let attributes = call.attributes(Operation::Create, None, options.dry_run);
+    let chain = &call.api.admission;
+    chain.admit(&attributes, Some(&mut request)).await?;
     let namespace = call.namespace().unwrap_or_default();
     let account = call.current(&call.key()?).await?.object;
     let spec = request.get("spec").cloned().unwrap_or_default();

@@ -1,0 +1,278 @@
+//! What must hold for any bytes, and for objects of every shape.
+
+use proptest::prelude::*;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{MAX_DEPTH, Object, Options, Table, TypeId, conform, decode_json};
+
+const SCHEMA: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
+
+fn named(name: &str) -> TypeId {
+    Table::builtin().named(name).expect(name)
+}
+
+fn object(value: Value) -> Object {
+    match value {
+        Value::Object(object) => object,
+        other => panic!("an object is expected: {other}"),
+    }
+}
+
+/// An object is the same after it was protobuf.
+fn check_round_trip(of: &str, value: Value) {
+    let (table, id) = (Table::builtin(), named(of));
+    let mut expect = object(value);
+    conform(table, id, &mut expect);
+    let bytes = encode(table, id, &expect).expect(of);
+    let mut read = decode(table, id, &bytes).expect(of);
+    conform(table, id, &mut read);
+    assert_eq!(Value::Object(read), Value::Object(expect), "{of}");
+}
+
+/// An object as JSON, and the bytes that upstream makes of it.
+#[derive(Deserialize)]
+struct Case {
+    r#type: String,
+    input: String,
+    bytes: String,
+}
+
+#[test]
+fn objects_are_written_and_read_as_upstream_does() {
+    let table = Table::builtin();
+    for line in include_str!("cases.jsonl").lines() {
+        let case: Case = serde_json::from_str(line).expect(line);
+        let id = named(&case.r#type);
+        let options = Options::default();
+        let decoded = decode_json(table, id, case.input.as_bytes(), options).expect("JSON");
+        let mut from_json = decoded.object;
+        let bytes = special::from_base64(&case.bytes).expect("base64");
+        assert_eq!(encode(table, id, &from_json).as_ref(), Ok(&bytes), "{line}");
+        let mut from_bytes = decode(table, id, &bytes).expect("protobuf");
+        conform(table, id, &mut from_json);
+        conform(table, id, &mut from_bytes);
+        assert_eq!(from_bytes, from_json, "{line}");
+    }
+}
+
+#[test]
+fn every_shape_survives() {
+    check_round_trip(
+        "io.k8s.api.core.v1.Pod",
+        json!({
+            "metadata": {
+                "name": "a",
+                "labels": {"b": "c", "": ""},
+                "creationTimestamp": "2024-05-01T10:00:00Z",
+                "managedFields": [{"fieldsV1": {"f:spec": {}}, "time": "1969-12-31T23:59:59Z"}],
+            },
+            "spec": {
+                "containers": [{
+                    "name": "x",
+                    "args": ["", "-v"],
+                    "resources": {"limits": {"cpu": "500m"}},
+                    "livenessProbe": {"httpGet": {"port": "web"}, "periodSeconds": -5},
+                    "ports": [{"containerPort": 80}],
+                }],
+                "ephemeralContainers": [{"name": "e", "image": "i", "targetContainerName": "x"}],
+                "volumes": [{"name": "v", "emptyDir": {}}],
+                "terminationGracePeriodSeconds": 0,
+                "automountServiceAccountToken": false,
+                "securityContext": {"supplementalGroups": [0, -1, i64::MAX]},
+            },
+        }),
+    );
+    check_round_trip(
+        "io.k8s.api.core.v1.Secret",
+        json!({"data": {"empty": "", "x": "AAEC/w=="}, "immutable": false}),
+    );
+    check_round_trip(
+        "io.k8s.api.coordination.v1.Lease",
+        json!({"spec": {"renewTime": "1969-12-31T23:59:59.999999Z", "acquireTime": "2024-05-01T10:00:00.000001Z"}}),
+    );
+    check_round_trip(
+        "io.k8s.api.authentication.v1.TokenReview",
+        json!({"status": {"user": {"extra": {"a": ["b", ""], "c": []}}}}),
+    );
+    check_round_trip(
+        "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicy",
+        json!({"spec": {"matchConstraints": {"resourceRules": [
+            {"apiGroups": [""], "operations": ["CREATE"], "resources": ["*"], "resourceNames": ["n"], "scope": "*"},
+        ]}}}),
+    );
+    check_round_trip(
+        "io.k8s.api.apps.v1.ControllerRevision",
+        json!({"data": {"any": [1, 2.5, null, {"thing": "x"}]}, "revision": 3}),
+    );
+    check_round_trip(
+        SCHEMA,
+        json!({
+            "additionalProperties": false,
+            "additionalItems": {"type": "string"},
+            "items": [{"maximum": 1.5}, {}],
+            "default": null,
+            "enum": [null, "a", 1, {"b": []}],
+            "example": [],
+            "dependencies": {"a": ["b"], "c": {"not": {"minimum": 0}}},
+            "properties": {"x": {"items": {"additionalProperties": true}}},
+            "maximum": -3,
+        }),
+    );
+}
+
+#[test]
+fn the_same_field_again_adds_to_a_message_and_replaces_a_value() {
+    let table = Table::builtin();
+    let id = named("io.k8s.api.apps.v1.Deployment");
+    let part = |value| encode(table, id, &object(value)).expect("written");
+    let one = part(json!({"spec": {"replicas": 1, "minReadySeconds": 5, "selector": {}}}));
+    let two = part(json!({"spec": {"replicas": 0, "paused": true}}));
+    let read = decode(table, id, &[one, two].concat()).expect("read");
+    assert_eq!(
+        Value::Object(read),
+        json!({"spec": {"replicas": 0, "paused": true, "selector": {}}})
+    );
+}
+
+#[test]
+fn numbers_may_be_packed() {
+    let id = named("io.k8s.api.core.v1.PodSecurityContext");
+    let read = decode(Table::builtin(), id, &[0x22, 3, 1, 0x80, 1, 0x20, 7]).expect("read");
+    assert_eq!(
+        Value::Object(read),
+        json!({"supplementalGroups": [1, 128, 7]})
+    );
+}
+
+#[test]
+fn what_is_wrong_is_said_as_in_go() {
+    let check = |of: &str, bytes: &[u8], expect: &str| {
+        let result = decode(Table::builtin(), named(of), bytes);
+        assert_eq!(result.expect_err(expect).to_string(), expect);
+    };
+    let pod = "io.k8s.api.core.v1.Pod";
+    check(pod, &[0x0a], "unexpected EOF");
+    check(pod, &[0x0a, 5, 1], "unexpected EOF");
+    check(pod, &[0xff; 11], "proto: integer overflow");
+    check(pod, &[0x0c], "proto: Pod: wiretype end group for non-group");
+    check(pod, &[0x02, 0], "proto: Pod: illegal tag 0 (wire type 2)");
+    check(
+        pod,
+        &[0x08, 1],
+        "proto: wrong wireType = 0 for field Metadata",
+    );
+    check(pod, &[0x0f], "proto: illegal wireType 7");
+    let quota = "io.k8s.api.core.v1.ResourceQuotaSpec";
+    check(
+        quota,
+        &[0x0a, 8, 0x0a, 1, b'a', 0x12, 3, 0x0a, 1, b'x'],
+        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+    );
+    let raw = "io.k8s.api.apps.v1.ControllerRevision";
+    check(
+        raw,
+        &[0x12, 3, 0x0a, 1, b'{'],
+        "unexpected end of JSON input",
+    );
+}
+
+#[test]
+fn fields_that_nobody_knows_are_skipped() {
+    let id = named("io.k8s.api.core.v1.LocalObjectReference");
+    let unknown = [
+        0x78, 1, 0x7a, 1, 0, 0x79, 1, 2, 3, 4, 5, 6, 7, 8, 0x7d, 1, 2, 3, 4, 0x7b, 0x7b, 0x08, 1,
+        0x7c, 0x7c, 0x0a, 1, b'a',
+    ];
+    let read = decode(Table::builtin(), id, &unknown).expect("read");
+    assert_eq!(Value::Object(read), json!({"name": "a"}));
+}
+
+#[test]
+fn depth_is_limited() {
+    let nested = |levels: usize| {
+        (0..levels).fold(Vec::new(), |inner: Vec<u8>, _| {
+            let mut out = wire::Backward::default();
+            // not
+            out.bytes(28, &inner);
+            out.into_bytes()
+        })
+    };
+    let read = |levels| decode(Table::builtin(), named(SCHEMA), &nested(levels));
+    assert!(read(MAX_DEPTH - 1).is_ok());
+    let error = read(MAX_DEPTH).expect_err("too deep");
+    assert_eq!(error.to_string(), "proto: nested deeper than 500 levels");
+}
+
+#[test]
+fn an_envelope_says_what_is_in_it() {
+    let envelope = Envelope {
+        api_version: "apps/v1".into(),
+        kind: "Deployment".into(),
+        raw: b"abc",
+    };
+    let sealed = envelope.seal();
+    let upstream = b"k8s\0\x0a\x15\x0a\x07apps/v1\x12\x0aDeployment\x12\x03abc\x1a\0\x22\0";
+    assert_eq!(sealed, upstream);
+    assert_eq!(Envelope::open(&sealed), Ok(envelope));
+    let check = |bytes: &[u8], expect: &str| {
+        assert_eq!(Envelope::open(bytes).expect_err(expect).to_string(), expect);
+    };
+    check(b"", "empty data");
+    check(
+        b"{}",
+        "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]",
+    );
+    check(MAGIC, "empty body");
+    check(b"k8s\0\x0a\x05", "unexpected EOF");
+    check(
+        b"k8s\0\x08\x05",
+        "proto: wrong wireType = 0 for field TypeMeta",
+    );
+}
+
+fn some_type() -> impl Strategy<Value = TypeId> {
+    let table = Table::builtin();
+    let names: Vec<&str> = table.types().map(|of| &*of.name).collect();
+    prop::sample::select(names).prop_map(named)
+}
+
+/// Bytes that look like messages often enough to lead far into the reader.
+fn some_message() -> impl Strategy<Value = Vec<u8>> {
+    let leaf = prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..6),
+        (1_u8..16, any::<u8>()).prop_map(|(number, value)| vec![number << 3, value & 0x7f]),
+        (1_u8..16, "[a-z0-9]{0,4}").prop_map(|(number, text)| [
+            &[number << 3 | 2, text.len() as u8][..],
+            text.as_bytes()
+        ]
+        .concat()),
+    ];
+    leaf.prop_recursive(6, 60, 4, |inner| {
+        (1_u8..16, prop::collection::vec(inner, 0..4)).prop_map(|(number, parts)| {
+            let parts = parts.concat();
+            let mut out = wire::Backward::default();
+            out.bytes(u32::from(number), &parts);
+            out.into_bytes()
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn any_bytes_end_in_an_object_or_an_error(of in some_type(), parts in prop::collection::vec(some_message(), 0..6)) {
+        let table = Table::builtin();
+        if let Ok(mut read) = decode(table, of, &parts.concat()) {
+            // Whatever could be read can be written, and then stays as it is.
+            conform(table, of, &mut read);
+            let bytes = encode(table, of, &read).expect("written");
+            let mut again = decode(table, of, &bytes).expect("read again");
+            conform(table, of, &mut again);
+            prop_assert_eq!(again, read);
+        }
+        let _ = Envelope::open(&[MAGIC, &parts.concat()].concat());
+    }
+}
