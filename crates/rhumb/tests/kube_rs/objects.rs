@@ -21,7 +21,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::StorageClass;
-use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -78,6 +78,12 @@ where
     api.delete(&name, &DeleteParams::background())
         .await
         .expect("a deletion");
+    if !replaced.finalizers().is_empty() {
+        // Nobody else is here who would say that it may go.
+        let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        let params = PatchParams::default();
+        api.patch(&name, &params, &patch).await.expect("a patch");
+    }
     assert_eq!(
         code(api.get(&name).await),
         (404, "NotFound".into()),
@@ -131,7 +137,7 @@ async fn core_kinds_live_through_a_typed_client() {
     .await;
     live::<Service>(
         here(&client),
-        named(json!({"clusterIP": "None", "selector": {"app": "web"}, "ports": [{"port": 80}]})),
+        named(json!({"selector": {"app": "web"}, "ports": [{"port": 80}]})),
     )
     .await;
     live::<ReplicationController>(

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::api::{GetParams, ListParams, PostParams, VersionMatch};
+use kube::api::{GetParams, ListParams, PostParams, VersionMatch, WatchEvent, WatchParams};
 use kube::{Api, Client, ResourceExt};
 
 use crate::make::{code, config_map, labelled, pod, refusal, value_of};
@@ -223,8 +224,17 @@ async fn an_expired_token_comes_with_one_to_go_on() {
         .expect("a token to go on");
     let rest = ListParams::default().limit(2).continue_token(&again);
     assert_eq!(names(&maps, &rest).await, ["map-02", "map-03"]);
-    let old = ListParams::default().at("1").matching(VersionMatch::Exact);
+    let then = page.metadata.resource_version.expect("a version");
+    let old = ListParams::default()
+        .at(&then)
+        .matching(VersionMatch::Exact);
     assert_eq!(code(maps.list(&old).await), (410, "Expired".into()));
+    let watch = maps.watch(&WatchParams::default(), &then).await;
+    let first = watch.expect("a stream").boxed().try_next().await;
+    assert!(
+        matches!(&first, Ok(Some(WatchEvent::Error(status))) if status.code == 410),
+        "{first:?}"
+    );
 }
 
 #[tokio::test]
