@@ -26,7 +26,7 @@ async fn raw(server: &Server, bytes: &[u8]) -> Vec<u8> {
     let mut stream = server.tls(As::Admin, b"http/1.1").await.unwrap();
     let _ = stream.write_all(bytes).await;
     let mut answer = vec![0; 64 * 1024];
-    let read = tokio::time::timeout(Duration::from_millis(300), stream.read(&mut answer)).await;
+    let read = tokio::time::timeout(Duration::from_millis(1000), stream.read(&mut answer)).await;
     let length = match read {
         Ok(Ok(length)) => length,
         _ => 0,
@@ -155,7 +155,7 @@ async fn requests_that_are_none_are_refused() {
     let long = "x".repeat(70_000);
     let huge = "x".repeat(2 * 1024 * 1024);
     let chunked = "POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
-    let big_chunk = format!("{chunked}400000\r\n{}", " ".repeat(0x40_0000));
+    let big_chunk = format!("{chunked}400000\r\n{}\r\n0\r\n\r\n", " ".repeat(0x40_0000));
     let cases: Vec<(String, &[&str])> = vec![
         (format!("GET / HTTP/1.1\r\nhost: a\r\n{many}\r\n"), &["431"]),
         (format!("GET /{long} HTTP/1.1\r\nhost: a\r\n\r\n"), &["414"]),
@@ -217,8 +217,8 @@ async fn a_thousand_mangled_requests_leave_the_server_well() {
             .wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % below
     };
-    for _ in 0..50 {
-        let mangled: Vec<Vec<u8>> = (0..20)
+    for _ in 0..20 {
+        let mangled: Vec<Vec<u8>> = (0..50)
             .map(|_| {
                 let mut bytes = good.clone().into_bytes();
                 for _ in 0..=random(6) {
