@@ -6,6 +6,7 @@ use rhumb_meta::{GroupResource, ObjectKey, Status};
 use serde_json::Value;
 
 use super::{Attributes, Operation, Plugin};
+use crate::objects::Metadata;
 
 /// Namespaces that no one may delete.
 const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
@@ -15,11 +16,7 @@ pub(super) struct NamespaceLifecycle;
 
 #[async_trait]
 impl Plugin for NamespaceLifecycle {
-    async fn mutate(
-        &self,
-        attributes: &Attributes<'_>,
-        _object: &mut Object,
-    ) -> Result<(), Status> {
+    async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
         if attributes.operation != Operation::Create {
             return Ok(());
         }
@@ -31,7 +28,11 @@ impl Plugin for NamespaceLifecycle {
         if call.resource.storage.is_none() {
             return Ok(());
         }
-        check_namespace(attributes, namespace)
+        let name = match call.name() {
+            "" => object.name(),
+            name => name,
+        };
+        check_namespace(attributes, namespace, name)
     }
 
     async fn validate(
@@ -56,7 +57,7 @@ impl Plugin for NamespaceLifecycle {
     }
 }
 
-fn check_namespace(attributes: &Attributes<'_>, namespace: &str) -> Result<(), Status> {
+fn check_namespace(attributes: &Attributes<'_>, namespace: &str, name: &str) -> Result<(), Status> {
     let call = attributes.call;
     let missing = || Status::not_found(&GroupResource::new("", "namespaces"), namespace);
     let key = ObjectKey::cluster(namespace).map_err(|_| missing())?;
@@ -76,11 +77,7 @@ fn check_namespace(attributes: &Attributes<'_>, namespace: &str) -> Result<(), S
     if object["status"]["phase"] == "Terminating"
         || object["metadata"].get("deletionTimestamp").is_some()
     {
-        return Err(terminating(
-            call.name(),
-            namespace,
-            &call.resource.group_resource,
-        ));
+        return Err(terminating(name, namespace, &call.resource.group_resource));
     }
     Ok(())
 }

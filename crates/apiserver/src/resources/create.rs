@@ -64,12 +64,11 @@ async fn store_new(call: &Call<'_>, mut object: Object, dry_run: bool) -> Result
     let key = ObjectKey::new(call.namespace(), object.name())
         .map_err(|error| Status::bad_request(error.to_string()))?;
     let bytes = call.encode(storage, &mut object)?;
-    let exists = || Status::already_exists(&call.resource.group_resource, key.name());
     if dry_run {
         call.api.fresh(call).await?;
         return match storage.cache.snapshot().get(&key) {
             Ok(None) => Ok(object),
-            _ => Err(exists()),
+            _ => Err(exists(call, &key).await),
         };
     }
     let transaction = Transaction::new().put(storage.prefix.object(&key), bytes, Expect::Absent);
@@ -78,19 +77,31 @@ async fn store_new(call: &Call<'_>, mut object: Object, dry_run: bool) -> Result
             object.set_meta("resourceVersion", revision.to_string());
             Ok(object)
         }
-        Err(Error::Conflict(_)) => Err(exists()),
+        Err(Error::Conflict(_)) => Err(exists(call, &key).await),
         Err(error) => Err(call.store_failed(&error)),
     }
+}
+
+/// The name is taken, maybe by an object that is on its way out.
+async fn exists(call: &Call<'_>, key: &ObjectKey) -> Status {
+    let mut status = Status::already_exists(&call.resource.group_resource, key.name());
+    let current = call.current(key).await;
+    if current.is_ok_and(|current| current.object.is_deleting()) {
+        status.message = format!("object is being deleted: {}", status.message);
+    }
+    status
 }
 
 /// Where the new object goes must be where the path says.
 fn place(call: &Call<'_>, object: &mut Object) -> Result<(), Status> {
     place_in_namespace(call, object)?;
-    if !object.resource_version().is_empty() {
+    let version = object.resource_version().parse::<u64>();
+    if version.is_ok_and(|version| version != 0) {
         return Err(Status::bad_request(
             "resourceVersion should not be set on objects to be created",
         ));
     }
+    object.clear_meta("resourceVersion");
     Ok(())
 }
 

@@ -48,7 +48,11 @@ const METADATA_KIND: &str = "\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\
 
 impl Shape {
     pub(super) fn of(call: &Call<'_>, forms: &[Form]) -> Result<Shape, Status> {
-        let accept = Accept::negotiate(call.header(ACCEPT), forms)?;
+        let negotiate = match call.verb {
+            "watch" => Accept::negotiate_stream,
+            _ => Accept::negotiate,
+        };
+        let accept = negotiate(call.header(ACCEPT), forms)?;
         let row_object = match call.query.text("includeObject") {
             "" | "Metadata" => RowObject::Metadata,
             "None" => RowObject::None,
@@ -152,7 +156,7 @@ impl Shape {
             row["conditions"] = conditions;
         }
         match self.row_object {
-            RowObject::None => {}
+            RowObject::None => row["object"] = Value::Null,
             RowObject::Metadata => {
                 row["object"] = json!({
                     "kind": "PartialObjectMetadata",
@@ -191,6 +195,14 @@ pub(super) fn object(call: &Call<'_>, code: StatusCode, object: Object) -> Resul
     let shape = Shape::of(call, ALL_FORMS)?;
     let json = to_bytes(&Value::Object(object))?;
     shape.whole(code, &json, call.now)
+}
+
+/// The answer to what is asked by creating something that is never there.
+pub(super) fn created(call: &Call<'_>) -> Result<Reply, Status> {
+    let mut status = Status::success(None);
+    status.code = StatusCode::CREATED.as_u16().into();
+    let status = serde_json::to_value(status).map_err(Status::internal_error)?;
+    value(call, StatusCode::CREATED, &status)
 }
 
 /// An object that has only one form: a review, a scale, a token.

@@ -17,6 +17,7 @@ use super::get::parse_version;
 use super::list::field_selector;
 use super::render::Shape;
 use crate::http::{Body, Reply, protobuf_status};
+use crate::objects::Metadata;
 use crate::request::{ALL_FORMS, Form, ListOptions, Media};
 
 /// How often a watcher that asked for bookmarks gets one.
@@ -239,15 +240,7 @@ impl Frames {
             _ => self.shape.object(&json, self.clock.wall()),
         };
         match object {
-            Ok(object) => {
-                let mut frame = BytesMut::with_capacity(object.len() + 40);
-                frame.extend_from_slice(b"{\"type\":\"");
-                frame.extend_from_slice(event.kind().as_str().as_bytes());
-                frame.extend_from_slice(b"\",\"object\":");
-                frame.extend_from_slice(&object);
-                frame.extend_from_slice(b"}\n");
-                frame.freeze()
-            }
+            Ok(object) => typed_line(event.kind().as_str(), &object),
             Err(status) => error_frame(&self.shape, &status),
         }
     }
@@ -255,7 +248,8 @@ impl Frames {
     /// A table of one row. Only the first has the columns.
     fn table(&mut self, json: &Bytes) -> Result<Bytes, Status> {
         let row = self.shape.row(json, self.clock.wall())?;
-        let metadata = json!({"resourceVersion": row["object"]["metadata"]["resourceVersion"]});
+        let object: Object = serde_json::from_slice(json).map_err(Status::internal_error)?;
+        let metadata = json!({"resourceVersion": object.resource_version()});
         let table = self.shape.table(metadata, &[row], !self.columns_sent);
         self.columns_sent = true;
         serde_json::to_vec(&table)
@@ -263,17 +257,23 @@ impl Frames {
             .map_err(Status::internal_error)
     }
 
-    fn bookmark(&self, revision: Revision, initial_end: bool) -> Bytes {
+    fn bookmark(&mut self, revision: Revision, initial_end: bool) -> Bytes {
         let mut metadata = json!({"resourceVersion": revision.to_string()});
         if initial_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let (kind, api_version) = match self.shape.accept.form {
-            Form::Object => (self.kind.as_str(), self.api_version.as_str()),
+            Form::Object | Form::Table => (self.kind.as_str(), self.api_version.as_str()),
             Form::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1"),
-            Form::Table => ("Table", "meta.k8s.io/v1"),
         };
         let object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
+        if self.shape.accept.form == Form::Table {
+            // A row of an object that has nothing but its version, as upstream has it.
+            return match self.table(&object.to_string().into()) {
+                Ok(table) => typed_line("BOOKMARK", &table),
+                Err(status) => error_frame(&self.shape, &status),
+            };
+        }
         match object {
             Value::Object(object) if self.shape.accept.media == Media::Protobuf => self
                 .sealed("BOOKMARK", &object)
@@ -286,6 +286,17 @@ impl Frames {
         let object = self.shape.seal(object)?;
         Ok(watch_frame(kind, &object).into())
     }
+}
+
+/// An event with an object that is written already.
+fn typed_line(kind: &str, object: &[u8]) -> Bytes {
+    let mut frame = BytesMut::with_capacity(object.len() + 40);
+    frame.extend_from_slice(b"{\"type\":\"");
+    frame.extend_from_slice(kind.as_bytes());
+    frame.extend_from_slice(b"\",\"object\":");
+    frame.extend_from_slice(object);
+    frame.extend_from_slice(b"}\n");
+    frame.freeze()
 }
 
 fn error_frame(shape: &Shape, status: &Status) -> Bytes {

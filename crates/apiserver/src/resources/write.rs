@@ -28,6 +28,8 @@ pub(super) enum Change {
     Put(Object),
     /// It goes; this is its last state, for the answer.
     Delete(Object),
+    /// It was to go, and this change took away what held it. The answer has the version it had before.
+    Finish(Object),
     /// Nothing changes; this is the answer.
     Keep(Object),
 }
@@ -143,6 +145,25 @@ impl Call<'_> {
                     deleted: false,
                 }));
             }
+            Change::Finish(mut object) => {
+                rhumb_schema::conform(self.api.table, storage.schema, &mut object);
+                object.set_meta("resourceVersion", current.revision.to_string());
+                let transaction = Transaction::new().delete(storage_key, expect);
+                if dry_run {
+                    return Ok(Some(Written {
+                        object,
+                        deleted: true,
+                    }));
+                }
+                return match self.commit(transaction).await {
+                    Ok(_) => Ok(Some(Written {
+                        object,
+                        deleted: true,
+                    })),
+                    Err(Error::Conflict(_)) => Ok(None),
+                    Err(error) => Err(self.store_failed(&error)),
+                };
+            }
             Change::Delete(object) => {
                 (Transaction::new().delete(storage_key, expect), object, true)
             }
@@ -237,7 +258,8 @@ impl Call<'_> {
             object.clear_meta(field);
         }
         match kind.generation {
-            Generation::None => object.clear_meta("generation"),
+            // Whatever the client says, it means nothing here.
+            Generation::None => {}
             Generation::Of(_) | Generation::Constant => object.set_meta("generation", 1),
         }
         kind.rules.prepare_create(object, &request);
@@ -281,6 +303,7 @@ impl Call<'_> {
         let mut errors = ErrorList::new();
         let (view, old_view) = (View::root(&new), View::root(old));
         rhumb_api::metadata::validate_update(&view, &old_view, kind, &mut errors);
+        rhumb_api::metadata::validate_update_again(&view, &old_view, kind, &mut errors);
         match part {
             Part::Main => kind
                 .rules
@@ -333,9 +356,6 @@ impl Call<'_> {
             if new.meta_int("deletionGracePeriodSeconds").is_none() {
                 new.carry_meta(old, "deletionGracePeriodSeconds");
             }
-        } else {
-            new.clear_meta("deletionTimestamp");
-            new.clear_meta("deletionGracePeriodSeconds");
         }
         new.clear_meta("selfLink");
     }

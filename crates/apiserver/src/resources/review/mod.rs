@@ -7,6 +7,7 @@ use http::StatusCode;
 use rhumb_meta::Status;
 use serde_json::{Value, json};
 
+use super::create::place_in_namespace;
 use super::{Call, render};
 use crate::http::Reply;
 use crate::objects::Metadata;
@@ -32,7 +33,8 @@ fn run(
     review: fn(&Call<'_>, &mut Value) -> Result<(), Status>,
 ) -> Result<Reply, Status> {
     let options = WriteOptions::parse(call.query, "CreateOptions")?;
-    let object = call.decode(call.expected(), options.field_validation)?;
+    let mut object = call.decode(call.expected(), options.field_validation)?;
+    place_in_namespace(call, &mut object)?;
     let has_metadata = object
         .metadata()
         .is_some_and(|metadata| !metadata.is_empty());

@@ -1,7 +1,6 @@
 //! A pod gets its node.
 
 use async_trait::async_trait;
-use http::StatusCode;
 use rhumb_api::Object;
 use rhumb_meta::field::{Error, ErrorList, Path};
 use rhumb_meta::{GroupKind, ObjectKey, Status};
@@ -72,8 +71,7 @@ async fn bind_pod(call: &Call<'_>, name: &str) -> Result<Reply, Status> {
         },
     )
     .await?;
-    let status = serde_json::to_value(Status::success(None)).map_err(Status::internal_error)?;
-    render::value(call, StatusCode::CREATED, &status)
+    render::created(call)
 }
 
 fn node_of(binding: &Object) -> &str {

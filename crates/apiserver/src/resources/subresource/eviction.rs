@@ -1,7 +1,6 @@
 //! A pod is asked to leave, as far as its disruption budgets allow.
 
 use async_trait::async_trait;
-use http::StatusCode;
 use rhumb_api::Object;
 use rhumb_meta::status::{CauseType, StatusCause};
 use rhumb_meta::{LabelSelector, ObjectKey, Status};
@@ -49,8 +48,7 @@ pub(super) async fn evict(call: &Call<'_>) -> Result<Reply, Status> {
             .get_or_insert_with(|| pod.object.uid().to_owned());
     }
     delete_key(call, &key, &options).await?;
-    let status = serde_json::to_value(Status::success(None)).map_err(Status::internal_error)?;
-    render::value(call, StatusCode::CREATED, &status)
+    render::created(call)
 }
 
 /// A pod that does not run, or is going already, disturbs nobody.
