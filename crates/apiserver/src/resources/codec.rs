@@ -73,8 +73,9 @@ impl Call<'_> {
                 .map_err(|error| error.to_string())
         };
         // What is wrong with a body that names no kind, the decoder says in Go's words.
-        let Ok(found) = serde_json::from_slice::<TypeMeta>(body) else {
-            return decode(expected.schema).map_err(Misfit::Unrecognized);
+        let found = match serde_json::from_slice::<TypeMeta>(body) {
+            Ok(found) if body.trim_ascii_start().starts_with(b"{") => found,
+            _ => return decode(expected.schema).map_err(Misfit::Unrecognized),
         };
         self.check_type(&found, expected, decode)?;
         decode(expected.schema).map_err(|text| found.misfit(expected, text))
@@ -87,8 +88,10 @@ impl Call<'_> {
         };
         let value = rhumb_schema::read_yaml(&self.body)
             .map_err(|error| Misfit::Unrecognized(error.to_string()))?;
-        let Ok(found) = serde_json::from_value::<TypeMeta>(value) else {
-            return decode(expected.schema).map_err(Misfit::Unrecognized);
+        let is_object = value.is_object();
+        let found = match serde_json::from_value::<TypeMeta>(value) {
+            Ok(found) if is_object => found,
+            _ => return decode(expected.schema).map_err(Misfit::Unrecognized),
         };
         self.check_type(&found, expected, decode)?;
         decode(expected.schema).map_err(|text| found.misfit(expected, text))
