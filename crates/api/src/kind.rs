@@ -36,6 +36,8 @@ pub struct Kind {
     /// For a kind that brings its own; see [`Kind::printer`].
     pub printer: Option<Printer>,
     pub writes: Writes,
+    /// What every client of the kind is warned of.
+    pub deprecation: Option<&'static str>,
     pub rules: Arc<dyn Rules>,
 }
 
@@ -46,10 +48,16 @@ pub struct Writes {
     pub create_on_update: bool,
     /// An update may leave out the resourceVersion.
     pub unconditional_update: bool,
+    /// A new object may bring its status.
+    pub create_with_status: bool,
+    /// What of the metadata an update of the status cannot change.
+    pub status_keeps: &'static [&'static str],
     /// A deletion answers with the object that was deleted, not with a Status.
     pub returns_deleted: bool,
     /// Without a propagation policy, dependents are orphaned.
     pub orphans_dependents: bool,
+    /// What a client is told that leaves orphans without having said so.
+    pub orphan_warning: Option<&'static str>,
 }
 
 impl Default for Writes {
@@ -57,8 +65,11 @@ impl Default for Writes {
         Writes {
             create_on_update: false,
             unconditional_update: true,
+            create_with_status: false,
+            status_keeps: &[],
             returns_deleted: false,
             orphans_dependents: false,
+            orphan_warning: None,
         }
     }
 }
@@ -182,6 +193,10 @@ const ALL_VERBS: &[Verb] = &[
     Verb::Watch,
 ];
 
+/// What an update of the status leaves alone where it may not change metadata.
+pub(crate) const ALL_OF_METADATA: &[&str] =
+    &["labels", "annotations", "finalizers", "ownerReferences"];
+
 const SUBRESOURCE_VERBS: &[Verb] = &[Verb::Get, Verb::Patch, Verb::Update];
 
 impl Kind {
@@ -217,6 +232,7 @@ impl Kind {
             subresources: Vec::new(),
             printer: None,
             writes: Writes::default(),
+            deprecation: None,
             rules: Arc::new(NoRules),
         }
     }
@@ -268,6 +284,18 @@ impl Kind {
         self
     }
 
+    /// Whoever makes such an object knows its status: a node that registers itself.
+    pub fn create_with_status(mut self) -> Kind {
+        self.writes.create_with_status = true;
+        self
+    }
+
+    /// An update of the status leaves these fields of the metadata alone.
+    pub fn status_keeps(mut self, fields: &'static [&'static str]) -> Kind {
+        self.writes.status_keeps = fields;
+        self
+    }
+
     /// An update of what is not there makes it.
     pub fn updates_create(mut self) -> Kind {
         self.writes.create_on_update = true;
@@ -299,6 +327,12 @@ impl Kind {
         self
     }
 
+    /// Warns every client that there is something better.
+    pub fn deprecated(mut self, warning: &'static str) -> Kind {
+        self.deprecation = Some(warning);
+        self
+    }
+
     pub fn returns_deleted(mut self) -> Kind {
         self.writes.returns_deleted = true;
         self
@@ -306,6 +340,12 @@ impl Kind {
 
     pub fn orphans_dependents(mut self) -> Kind {
         self.writes.orphans_dependents = true;
+        self
+    }
+
+    /// Whoever leaves orphans without having said so is told.
+    pub fn warns_of_orphans(mut self, warning: &'static str) -> Kind {
+        self.writes.orphan_warning = Some(warning);
         self
     }
 
@@ -399,6 +439,11 @@ impl Kind {
         self.printer
             .or_else(|| printers::of(&self.group, &self.name))
             .unwrap_or(printers::GENERIC)
+    }
+
+    /// Whether tables have columns of this kind's own.
+    pub fn has_own_printer(&self) -> bool {
+        self.printer.is_some() || printers::of(&self.group, &self.name).is_some()
     }
 
     pub fn is_namespaced(&self) -> bool {

@@ -1,5 +1,6 @@
 //! What a kind does with its objects beyond what its schema says.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use rhumb_meta::Timestamp;
@@ -14,6 +15,10 @@ pub struct Request<'a> {
     pub now: Timestamp,
     /// Who asks; empty for the server itself.
     pub user: &'a str,
+    /// What else is known of who asks.
+    pub uid: &'a str,
+    pub groups: &'a [String],
+    pub extra: Option<&'a BTreeMap<String, Vec<String>>>,
 }
 
 /// The code of a kind. Every method has the answer of a kind without rules of its own.

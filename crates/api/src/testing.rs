@@ -17,6 +17,9 @@ pub(crate) fn request(gates: &Gates) -> Request<'_> {
         gates,
         now: Timestamp::from_unix(1_700_000_000, 0),
         user: "someone",
+        uid: "",
+        groups: &[],
+        extra: None,
     }
 }
 

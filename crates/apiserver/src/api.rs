@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::admission;
 use crate::openapi::Documents;
-use crate::resources::{Call, Registry};
+use crate::resources::{Call, CompanionSet, Registry};
 
 /// How long a read waits for a revision that the cache does not have yet.
 const WAIT_MAX: Duration = Duration::from_secs(3);
@@ -31,6 +31,8 @@ pub struct Api {
     pub gates: Gates,
     pub clock: Arc<dyn Clock>,
     pub admission: admission::Chain,
+    /// What is written beside the objects of some resources.
+    pub companions: CompanionSet,
     pub authenticator: Authenticator,
     /// Makes tokens of service accounts.
     pub issuer: Issuer,

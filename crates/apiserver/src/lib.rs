@@ -12,13 +12,17 @@
 
 pub mod admission;
 mod api;
+pub mod audit;
 pub mod discovery;
 pub mod http;
+pub mod metrics;
 pub mod objects;
 pub mod openapi;
 pub mod request;
 pub mod resources;
 pub mod server;
 pub mod start;
+#[cfg(test)]
+mod testing;
 
 pub use api::Api;

@@ -30,7 +30,15 @@ fn keep(table: &Table, field: &Field, value: &mut Value) -> bool {
         return !omits;
     }
     conform_value(table, &field.shape, value);
+    if !omits && !field.pointer && is_empty_collection(&field.shape, value) {
+        *value = Value::Null;
+    }
     !(omits && !field.pointer && is_empty(value))
+}
+
+/// Upstream's store does not tell an empty list or map from none.
+fn is_empty_collection(shape: &Shape, value: &Value) -> bool {
+    matches!(shape, Shape::List(_) | Shape::Map(_)) && is_empty(value)
 }
 
 /// What is written for a field that has no value.
@@ -178,7 +186,7 @@ mod tests {
             &json!({
                 "metadata": {"name": "a"},
                 "spec": {
-                    "containers": [], "automountServiceAccountToken": false,
+                    "containers": null, "automountServiceAccountToken": false,
                     "terminationGracePeriodSeconds": 0,
                 },
                 "status": {},

@@ -26,6 +26,11 @@ enum Command {
         #[arg(long)]
         to: Option<PathBuf>,
     },
+    /// Start a server to try things on, until the input ends.
+    Serve {
+        #[arg(default_value = "kube-apiserver")]
+        server: String,
+    },
     /// Play the cases on rhumb, and compare the answers with those of a real server.
     Compare {
         #[command(flatten)]
@@ -69,6 +74,12 @@ async fn main() -> ExitCode {
 async fn carry_out(command: Command) -> Result<()> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("differential");
     match command {
+        Command::Serve { server } => {
+            let server = servers::start(&server)?;
+            println!("KUBECONFIG={}", server.kubeconfig().display());
+            std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
+            Ok(())
+        }
         Command::Record {
             which,
             upstream,
@@ -118,10 +129,8 @@ async fn carry_out(command: Command) -> Result<()> {
 async fn play(server: &str, topics: &[Topic], filter: &str) -> Result<Answers> {
     eprintln!("==> {server}");
     let server: Box<dyn Server> = servers::start(server)?;
-    play_all(&server.client()?, topics, filter, |topic| {
-        eprintln!("    {topic}");
-    })
-    .await
+    let say = |topic: &str| eprintln!("    {topic}");
+    Ok(play_all(&server.client()?, topics, filter, say).await)
 }
 
 #[derive(Default)]

@@ -190,6 +190,14 @@ cases:
     }
 
     #[test]
+    fn every_file_can_be_read() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("differential");
+        let topics = topics(&folder.join("cases"), &[]).expect("readable");
+        assert!(topics.iter().all(|topic| !topic.cases.is_empty()));
+        crate::differential::expected::read(&folder.join("differences.yaml")).expect("readable");
+    }
+
+    #[test]
     fn what_no_step_can_mean_is_refused() {
         let check = |text: &str| Topic::parse("t", text).is_err();
         assert!(check("cases: [{name: a, steps: [{do: GET}]}]"));

@@ -30,11 +30,12 @@ pub(super) fn start() -> Result<Rhumb> {
     rhumb.arg("up").arg("--data-dir").arg(&data);
     rhumb.args(["--secure-port", &port.to_string()]);
     let mut process = Process::start(&mut rhumb, directory.path().join("rhumb.log"))?;
+    let kubeconfig = data.join("admin.kubeconfig");
     process
-        .wait(|output| output.lines().any(|line| line.contains("ready")))
+        .wait(|output| output.contains("ready") && kubeconfig.is_file())
         .context("rhumb")?;
     Ok(Rhumb {
-        kubeconfig: data.join("admin.kubeconfig"),
+        kubeconfig,
         _process: process,
         _directory: directory,
     })

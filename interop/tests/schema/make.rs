@@ -11,6 +11,7 @@ pub(crate) struct Maker<'t> {
     table: &'t Table,
     state: u64,
     mistakes: bool,
+    dense: bool,
     depth: u32,
 }
 
@@ -20,7 +21,16 @@ impl<'t> Maker<'t> {
             table,
             state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d,
             mistakes,
+            dense: false,
             depth: 0,
+        }
+    }
+
+    /// Objects with many fields, fewer the deeper they are.
+    pub(crate) fn dense(self) -> Maker<'t> {
+        Maker {
+            dense: true,
+            ..self
         }
     }
 
@@ -44,7 +54,10 @@ impl<'t> Maker<'t> {
         let table = self.table;
         let mut object = Object::new();
         self.depth += 1;
-        let share = 2 + table.get(of).fields.len() as u64 / 4;
+        let share = match self.dense {
+            true => 1 + u64::from(self.depth) / 2,
+            false => 2 + table.get(of).fields.len() as u64 / 4,
+        };
         for field in &table.get(of).fields {
             if &*field.name == "kind" || &*field.name == "apiVersion" {
                 continue;

@@ -47,6 +47,10 @@ pub(super) const TYPES: &[(&str, Fill)] = &[
     ("io.k8s.api.core.v1.PersistentVolumeClaimSpec", |spec| {
         fill_pointer(spec, "volumeMode", "Filesystem");
     }),
+    ("io.k8s.api.storage.v1.StorageClass", |class| {
+        fill_pointer(class, "reclaimPolicy", "Delete");
+        fill_pointer(class, "volumeBindingMode", "Immediate");
+    }),
     ("io.k8s.api.scheduling.v1.PriorityClass", |class| {
         fill_pointer(class, "preemptionPolicy", "PreemptLowerPriority");
     }),

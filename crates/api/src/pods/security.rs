@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use rhumb_meta::field::{BadValue, Error, ErrorList};
+use serde_json::Value;
 
 use super::{Options, checks, windows};
 use crate::View;
@@ -51,15 +52,77 @@ fn privilege_escalation(context: &View<'_>, errors: &mut ErrorList) {
     }
     if context.field("privileged").is_true() {
         let detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
-        context.invalid(errors, detail);
+        errors.push(Error::invalid(context.path(), shown(context), detail));
     }
     let capabilities = context.field("capabilities");
     let added = capabilities.field("add");
     if added.items().any(|added| added.str() == "CAP_SYS_ADMIN") {
         let detail =
             "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
-        context.invalid(errors, detail);
+        errors.push(Error::invalid(context.path(), shown(context), detail));
     }
+}
+
+/// The parts of a security context in the order and under the names that upstream has inside, and which of them
+/// have parts. Those of the first kind are empty text where they are absent, all others null.
+const TEXTS: &[&str] = &["User", "Role", "Type", "Level"];
+const CONTEXT: &[(&str, &[&str])] = &[
+    ("Capabilities", &["Add", "Drop"]),
+    ("Privileged", &[]),
+    ("SELinuxOptions", TEXTS),
+    (
+        "WindowsOptions",
+        &[
+            "GMSACredentialSpecName",
+            "GMSACredentialSpec",
+            "RunAsUserName",
+            "HostProcess",
+        ],
+    ),
+    ("RunAsUser", &[]),
+    ("RunAsGroup", &[]),
+    ("RunAsNonRoot", &[]),
+    ("ReadOnlyRootFilesystem", &[]),
+    ("AllowPrivilegeEscalation", &[]),
+    ("ProcMount", &[]),
+    ("SeccompProfile", &["Type", "LocalhostProfile"]),
+    ("AppArmorProfile", &["Type", "LocalhostProfile"]),
+];
+
+/// A security context as errors of upstream show it.
+fn shown(context: &View<'_>) -> BadValue {
+    let parts = CONTEXT.iter().map(|&(inside, parts)| {
+        let value = match context.get(&outside(inside)) {
+            Some(part @ Value::Object(_)) => object_shown(parts, |name| part.get(name)),
+            value => value.map_or("null".to_owned(), Value::to_string),
+        };
+        format!("{inside:?}:{value}")
+    });
+    BadValue::Rendered(format!("{{{}}}", parts.collect::<Vec<_>>().join(",")))
+}
+
+fn object_shown<'a>(parts: &[&str], get: impl Fn(&str) -> Option<&'a Value>) -> String {
+    let parts = parts.iter().map(|&inside| {
+        let absent = if TEXTS.contains(&inside) {
+            "\"\""
+        } else {
+            "null"
+        };
+        let value = get(&outside(inside)).map_or(absent.to_owned(), Value::to_string);
+        format!("{inside:?}:{value}")
+    });
+    format!("{{{}}}", parts.collect::<Vec<_>>().join(","))
+}
+
+/// The name that clients know: `SELinuxOptions` is `seLinuxOptions` to them.
+fn outside(inside: &str) -> String {
+    let capitals = match inside {
+        "SELinuxOptions" => 2,
+        name if name.starts_with("GMSA") => 4,
+        _ => 1,
+    };
+    let (head, tail) = inside.split_at(capitals);
+    format!("{}{tail}", head.to_ascii_lowercase())
 }
 
 /// Checks the security context of a pod.

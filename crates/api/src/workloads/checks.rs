@@ -113,6 +113,16 @@ pub(crate) fn label_selector(field: &View<'_>) -> Option<LabelSelector> {
     LabelSelector::deserialize(field.value()?).ok()
 }
 
+/// A selector as errors show it, in the order of upstream's fields.
+pub(crate) fn selector_shown(field: &View<'_>) -> BadValue {
+    let parts = ["matchLabels", "matchExpressions"];
+    let parts = parts.iter().filter_map(|part| {
+        let value = field.get(part)?;
+        Some(format!("{part:?}:{value}"))
+    });
+    BadValue::Rendered(format!("{{{}}}", parts.collect::<Vec<_>>().join(",")))
+}
+
 /// What the selector at `field` picks; an absent one picks nothing. `None` if it cannot be matched with.
 pub(crate) fn selector(field: &View<'_>) -> Option<Selector> {
     LabelSelector::to_selector(label_selector(field).as_ref()).ok()

@@ -88,6 +88,9 @@ fn with_request(test: impl FnOnce(&Request<'_>)) {
         gates: &gates,
         now: Timestamp::from_unix(1_700_000_000, 0),
         user: "tester",
+        uid: "",
+        groups: &[],
+        extra: None,
     });
 }
 

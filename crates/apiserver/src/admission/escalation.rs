@@ -22,7 +22,7 @@ impl Plugin for Escalation {
         let (true, Some(object)) = (is_write, object) else {
             return Ok(());
         };
-        if call.resource.kind.group != "rbac.authorization.k8s.io" {
+        if call.resource.kind.group != "rbac.authorization.k8s.io" || call.subresource.is_some() {
             return Ok(());
         }
         let Some(kind) = Kind::from_resource(&call.resource.kind.plural) else {

@@ -1,9 +1,25 @@
 //! What may stop or change a write between its decoding and its commit.
 //!
-//! A chain of small plugins with one trait, in a fixed order. Each says which requests concern it.
+//! A chain of small plugins with one trait, in upstream's order (`selection.rs`). All may change the object, then
+//! it is prepared and validated, then all may refuse it. Each says which requests concern it. What a plugin
+//! decides is a pure function of the object and of what it looked up (`lookup.rs`).
 
+mod certificates;
+mod default_classes;
+mod default_tolerations;
 mod escalation;
+mod lookup;
 mod namespace_lifecycle;
+mod node_taint;
+mod priority;
+mod runtime_class;
+mod selection;
+mod storage_protection;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod volume_resize;
 
 use std::fmt::Debug;
 
@@ -11,9 +27,10 @@ use async_trait::async_trait;
 use rhumb_api::Object;
 use rhumb_meta::Status;
 
+use crate::objects::Metadata;
 use crate::resources::Call;
-use escalation::Escalation;
-use namespace_lifecycle::NamespaceLifecycle;
+
+pub use selection::{Selection, SelectionError};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
@@ -33,14 +50,55 @@ pub struct Attributes<'a> {
     pub dry_run: bool,
 }
 
+impl Attributes<'_> {
+    /// Whether it is about objects of this resource themselves, not about a subresource.
+    pub fn is_about(&self, group: &str, plural: &str) -> bool {
+        self.subresource().is_empty() && self.is_below(group, plural)
+    }
+
+    /// Whether it is about this resource or any of its subresources.
+    pub fn is_below(&self, group: &str, plural: &str) -> bool {
+        let kind = &self.call.resource.kind;
+        kind.group == group && kind.plural == plural
+    }
+
+    /// Empty for the object itself.
+    pub fn subresource(&self) -> &str {
+        self.call
+            .subresource
+            .map_or("", |subresource| subresource.name)
+    }
+
+    /// The name in the path, or the object's own, or what its name will begin with.
+    pub fn name<'a>(&'a self, object: Option<&'a Object>) -> &'a str {
+        let known = object.or(self.old);
+        let candidates = [
+            self.call.name(),
+            known.map_or("", Metadata::name),
+            known.map_or("", |object| object.meta_str("generateName")),
+        ];
+        candidates
+            .into_iter()
+            .find(|name| !name.is_empty())
+            .unwrap_or("Unknown")
+    }
+
+    /// A refusal in the words of upstream's plugins.
+    pub fn forbidden(&self, object: Option<&Object>, reason: impl std::fmt::Display) -> Status {
+        let resource = &self.call.resource.group_resource;
+        Status::forbidden(resource, self.name(object), reason)
+    }
+}
+
 /// One rule about writes. Every method lets everything pass unless it says otherwise.
 #[async_trait]
 pub trait Plugin: Debug + Send + Sync {
-    /// May change the object, or refuse it.
+    /// May change the object (there is none in a deletion), or refuse it. Asked once for each write; in an update
+    /// again whenever somebody else was quicker.
     async fn mutate(
         &self,
         _attributes: &Attributes<'_>,
-        _object: &mut Object,
+        _object: Option<&mut Object>,
     ) -> Result<(), Status> {
         Ok(())
     }
@@ -60,49 +118,66 @@ pub trait Plugin: Debug + Send + Sync {
 pub struct Chain(Vec<Box<dyn Plugin>>);
 
 impl Default for Chain {
+    /// The plugins that are on when nobody says anything.
     fn default() -> Self {
-        Chain(vec![Box::new(NamespaceLifecycle), Box::new(Escalation)])
+        Selection::default().chain()
     }
 }
 
 impl Chain {
+    /// Adds a plugin that comes after all others.
+    #[must_use]
+    pub fn with(mut self, plugin: impl Plugin + 'static) -> Chain {
+        self.0.push(Box::new(plugin));
+        self
+    }
+
     pub async fn mutate(
         &self,
-        call: &Call<'_>,
-        operation: Operation,
-        object: &mut Object,
-        old: Option<&Object>,
-        dry_run: bool,
+        attributes: &Attributes<'_>,
+        mut object: Option<&mut Object>,
     ) -> Result<(), Status> {
-        let attributes = Attributes {
-            call,
-            operation,
-            old,
-            dry_run,
-        };
         for plugin in &self.0 {
-            plugin.mutate(&attributes, object).await?;
+            plugin.mutate(attributes, object.as_deref_mut()).await?;
         }
         Ok(())
     }
 
     pub async fn validate(
         &self,
-        call: &Call<'_>,
-        operation: Operation,
+        attributes: &Attributes<'_>,
         object: Option<&Object>,
-        old: Option<&Object>,
-        dry_run: bool,
     ) -> Result<(), Status> {
-        let attributes = Attributes {
-            call,
+        for plugin in &self.0 {
+            plugin.validate(attributes, object).await?;
+        }
+        Ok(())
+    }
+
+    /// Both, for what is asked and not stored.
+    pub async fn admit(
+        &self,
+        attributes: &Attributes<'_>,
+        mut object: Option<&mut Object>,
+    ) -> Result<(), Status> {
+        self.mutate(attributes, object.as_deref_mut()).await?;
+        self.validate(attributes, object.as_deref()).await
+    }
+}
+
+impl Call<'_> {
+    /// This request as admission sees it.
+    pub fn attributes<'a>(
+        &'a self,
+        operation: Operation,
+        old: Option<&'a Object>,
+        dry_run: bool,
+    ) -> Attributes<'a> {
+        Attributes {
+            call: self,
             operation,
             old,
             dry_run,
-        };
-        for plugin in &self.0 {
-            plugin.validate(&attributes, object).await?;
         }
-        Ok(())
     }
 }

@@ -1,12 +1,11 @@
 //! Nothing is created in a namespace that is not there or is going, and the first namespaces stay.
 
 use async_trait::async_trait;
-use rhumb_api::Object;
-use rhumb_meta::{GroupResource, ObjectKey, Status};
-use serde_json::Value;
+use rhumb_api::{Object, fields};
+use rhumb_meta::status::{CauseType, StatusCause};
+use rhumb_meta::{GroupResource, Status};
 
-use super::{Attributes, Operation, Plugin};
-use crate::objects::Metadata;
+use super::{Attributes, Operation, Plugin, lookup};
 
 /// Namespaces that no one may delete.
 const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
@@ -16,83 +15,51 @@ pub(super) struct NamespaceLifecycle;
 
 #[async_trait]
 impl Plugin for NamespaceLifecycle {
-    async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
-        if attributes.operation != Operation::Create {
-            return Ok(());
-        }
-        let call = attributes.call;
-        let Some(namespace) = call.namespace() else {
-            return Ok(());
-        };
-        // Access reviews ask about namespaces that may not be there yet.
-        if call.resource.storage.is_none() {
-            return Ok(());
-        }
-        let name = match call.name() {
-            "" => object.name(),
-            name => name,
-        };
-        check_namespace(attributes, namespace, name)
-    }
-
-    async fn validate(
+    async fn mutate(
         &self,
         attributes: &Attributes<'_>,
-        _object: Option<&Object>,
+        object: Option<&mut Object>,
     ) -> Result<(), Status> {
-        let call = attributes.call;
-        let is_namespace =
-            call.resource.kind.group.is_empty() && call.resource.kind.plural == "namespaces";
+        let object = object.as_deref();
+        if attributes.is_below("", "namespaces") {
+            return check_immortal(attributes);
+        }
+        // Access reviews ask about namespaces that may not be there; the answer must not tell.
         if attributes.operation == Operation::Delete
-            && is_namespace
-            && IMMORTAL.contains(&call.name())
+            || attributes.is_below("authorization.k8s.io", "localsubjectaccessreviews")
         {
-            return Err(Status::forbidden(
-                &call.resource.group_resource,
-                call.name(),
-                "this namespace may not be deleted",
-            ));
+            return Ok(());
+        }
+        let Some(name) = attributes.call.namespace() else {
+            return Ok(());
+        };
+        let namespace = lookup::named_anywhere(attributes.call, "", "namespaces", name)
+            .await?
+            .ok_or_else(|| Status::not_found(&GroupResource::new("", "namespaces"), name))?;
+        let is_going = fields::str(&namespace, "status.phase") == "Terminating";
+        if attributes.operation == Operation::Create && is_going {
+            return Err(terminating(attributes, object, name));
         }
         Ok(())
     }
 }
 
-fn check_namespace(attributes: &Attributes<'_>, namespace: &str, name: &str) -> Result<(), Status> {
-    let call = attributes.call;
-    let missing = || Status::not_found(&GroupResource::new("", "namespaces"), namespace);
-    let key = ObjectKey::cluster(namespace).map_err(|_| missing())?;
-    let namespaces = call
-        .api
-        .registry
-        .find("", "namespaces")
-        .and_then(|resource| resource.storage.as_ref())
-        .ok_or_else(missing)?;
-    let snapshot = namespaces.cache.snapshot();
-    let entry = snapshot
-        .get(&key)
-        .map_err(Status::internal_error)?
-        .ok_or_else(missing)?;
-    let object: Value =
-        serde_json::from_slice(entry.json_slice()).map_err(Status::internal_error)?;
-    if object["status"]["phase"] == "Terminating"
-        || object["metadata"].get("deletionTimestamp").is_some()
-    {
-        return Err(terminating(name, namespace, &call.resource.group_resource));
+fn check_immortal(attributes: &Attributes<'_>) -> Result<(), Status> {
+    let name = attributes.name(None);
+    if attributes.operation == Operation::Delete && IMMORTAL.contains(&name) {
+        return Err(attributes.forbidden(None, "this namespace may not be deleted"));
     }
     Ok(())
 }
 
-fn terminating(name: &str, namespace: &str, resource: &GroupResource) -> Status {
-    let mut status = Status::forbidden(
-        resource,
-        name,
-        format_args!(
-            "unable to create new content in namespace {namespace} because it is being terminated"
-        ),
+fn terminating(attributes: &Attributes<'_>, object: Option<&Object>, namespace: &str) -> Status {
+    let reason = format_args!(
+        "unable to create new content in namespace {namespace} because it is being terminated"
     );
+    let mut status = attributes.forbidden(object, reason);
     if let Some(details) = &mut status.details {
-        details.causes.push(rhumb_meta::status::StatusCause {
-            reason: rhumb_meta::status::CauseType::NAMESPACE_TERMINATING,
+        details.causes.push(StatusCause {
+            reason: CauseType::NAMESPACE_TERMINATING,
             message: format!("namespace {namespace} is being terminated"),
             field: "metadata.namespace".into(),
         });

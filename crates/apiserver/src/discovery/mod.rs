@@ -81,7 +81,7 @@ fn header(headers: &http::HeaderMap, name: http::header::HeaderName) -> &str {
 }
 
 /// kubectl keeps the document and asks only whether it is still the same.
-fn aggregated_reply(document: &serde_json::Value, known: &str) -> Reply {
+fn aggregated_reply(document: &Value, known: &str) -> Reply {
     let body = document.to_string();
     let etag = format!("\"{}\"", hex(&sha256(body.as_bytes())).to_ascii_uppercase());
     let reply = if known == etag {

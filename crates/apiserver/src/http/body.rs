@@ -1,13 +1,17 @@
 //! The body of an answer: bytes at hand, bytes made as they are sent, or a stream without end.
 
+use std::any::Any;
 use std::convert::Infallible;
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::Stream;
 use http_body::{Frame, SizeHint};
+
+use crate::server::Activity;
 
 /// Makes the next piece of a body whose length is known before it is made.
 pub trait Chunks: Send {
@@ -15,7 +19,13 @@ pub trait Chunks: Send {
 }
 
 /// The body of an answer.
-pub struct Body(Kind);
+pub struct Body {
+    kind: Kind,
+    /// Dropped with the body, which is when the answer is over.
+    _held: Option<Box<dyn Any + Send>>,
+    /// Shows the connection that it is in use.
+    _connection: Option<Arc<Activity>>,
+}
 
 enum Kind {
     Full(Option<Bytes>),
@@ -25,26 +35,50 @@ enum Kind {
 }
 
 impl Body {
+    fn new(kind: Kind) -> Body {
+        Body {
+            kind,
+            _held: None,
+            _connection: None,
+        }
+    }
+
     pub fn empty() -> Body {
-        Body(Kind::Full(None))
+        Body::new(Kind::Full(None))
     }
 
     pub fn full(bytes: impl Into<Bytes>) -> Body {
         let bytes = bytes.into();
-        Body(Kind::Full((!bytes.is_empty()).then_some(bytes)))
+        Body::new(Kind::Full((!bytes.is_empty()).then_some(bytes)))
     }
 
     pub fn chunks(chunks: impl Chunks + 'static, bytes_total: Option<u64>) -> Body {
-        Body(Kind::Chunks(Box::new(chunks), bytes_total))
+        Body::new(Kind::Chunks(Box::new(chunks), bytes_total))
     }
 
     pub fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Body {
-        Body(Kind::Stream(Box::pin(stream)))
+        Body::new(Kind::Stream(Box::pin(stream)))
+    }
+
+    /// Keeps something as long as the body lives.
+    pub fn holding(self, held: Box<dyn Any + Send>) -> Body {
+        Body {
+            _held: Some(held),
+            ..self
+        }
+    }
+
+    /// The body of an answer on this connection.
+    pub(crate) fn of(self, connection: Arc<Activity>) -> Body {
+        Body {
+            _connection: Some(connection),
+            ..self
+        }
     }
 
     /// How long it is, if that is known.
     pub fn bytes_total(&self) -> Option<u64> {
-        match &self.0 {
+        match &self.kind {
             Kind::Full(bytes) => Some(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Kind::Chunks(_, total) => *total,
             Kind::Stream(_) => None,
@@ -52,12 +86,12 @@ impl Body {
     }
 
     pub fn is_stream(&self) -> bool {
-        matches!(self.0, Kind::Stream(_))
+        matches!(self.kind, Kind::Stream(_))
     }
 
     /// The next piece of a body that is not a stream.
     pub fn next_chunk(&mut self) -> Option<Bytes> {
-        match &mut self.0 {
+        match &mut self.kind {
             Kind::Full(bytes) => bytes.take(),
             Kind::Chunks(chunks, total) => {
                 let chunk = chunks.next()?;
@@ -88,7 +122,7 @@ impl http_body::Body for Body {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let next = match &mut self.0 {
+        let next = match &mut self.kind {
             Kind::Stream(stream) => match stream.as_mut().poll_next(context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(next) => next,
@@ -99,7 +133,7 @@ impl http_body::Body for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.0, Kind::Full(None))
+        matches!(self.kind, Kind::Full(None))
     }
 
     fn size_hint(&self) -> SizeHint {

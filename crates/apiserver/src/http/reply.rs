@@ -1,10 +1,13 @@
 //! An answer on its way out.
 
+use std::any::Any;
+
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
 use rhumb_meta::Status;
 use rhumb_schema::{Table, protobuf};
 use serde_json::Value;
+use tokio::sync::oneshot::Sender;
 
 use super::Body;
 use crate::request::{ALL_FORMS, Accept, Media};
@@ -18,6 +21,10 @@ pub struct Reply {
     pub code: StatusCode,
     pub headers: HeaderMap,
     pub body: Body,
+    /// What failed, for the audit log.
+    pub failure: Option<Box<Status>>,
+    /// Takes over what lives as long as the answer, where that is longer than the body: a WebSocket.
+    pub keeper: Option<Sender<Box<dyn Any + Send>>>,
 }
 
 impl Reply {
@@ -28,6 +35,8 @@ impl Reply {
             code,
             headers,
             body,
+            failure: None,
+            keeper: None,
         }
     }
 
@@ -39,11 +48,9 @@ impl Reply {
     }
 
     pub fn empty(code: StatusCode) -> Reply {
-        Reply {
-            code,
-            headers: HeaderMap::new(),
-            body: Body::empty(),
-        }
+        let mut reply = Reply::text(code, "");
+        reply.headers.clear();
+        reply
     }
 
     pub fn text(code: StatusCode, text: impl Into<String>) -> Reply {
@@ -58,6 +65,7 @@ impl Reply {
             .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = serde_json::to_vec(status).unwrap_or_default();
         let mut reply = Reply::new(code, Media::Json.name(), Body::full(body));
+        reply.failure = Some(Box::new(status.clone()));
         if let Some(seconds) = status.retry_after_seconds() {
             reply
                 .headers
@@ -107,6 +115,22 @@ impl Reply {
                 told.push(warning);
                 self.headers.append(WARNING, value);
             }
+        }
+        self
+    }
+
+    /// Whether it is a stream, which ends when its source or its reader does.
+    pub fn is_long_running(&self) -> bool {
+        self.body.is_stream() || self.keeper.is_some()
+    }
+
+    /// Keeps something until the answer is over.
+    pub fn holding(mut self, held: impl Any + Send) -> Reply {
+        let held = Box::new(held);
+        match self.keeper.take() {
+            // A keeper that is gone has ended already.
+            Some(keeper) => drop(keeper.send(held)),
+            None => self.body = self.body.holding(held),
         }
         self
     }
@@ -173,6 +197,30 @@ mod tests {
                 r#"299 - "unknown field \"spec.a\"""#,
                 r#"299 - "two lines""#
             ]
+        );
+    }
+
+    #[test]
+    fn failures_are_told_in_the_form_that_a_client_likes_best() {
+        let check = |accept: &str, expect: &str| {
+            let accept = HeaderValue::from_str(accept).unwrap();
+            let mut reply = Reply::status_for(&Status::bad_request("no"), Some(&accept));
+            assert_eq!(reply.headers[CONTENT_TYPE], expect);
+            let body = reply.body.next_chunk().unwrap();
+            assert_eq!(
+                body.starts_with(protobuf::MAGIC),
+                expect.ends_with("protobuf")
+            );
+        };
+        check("application/json", "application/json");
+        check("text/html", "application/json");
+        check(
+            "application/vnd.kubernetes.protobuf,application/json",
+            "application/vnd.kubernetes.protobuf",
+        );
+        check(
+            "application/json,application/vnd.kubernetes.protobuf",
+            "application/json",
         );
     }
 }

@@ -51,7 +51,14 @@ pub const ALL_FORMS: &[Form] = &[Form::Object, Form::Table, Form::Metadata];
 pub struct Accept {
     pub media: Media,
     pub form: Form,
+    /// The apiVersion of tables and of metadata alone.
+    pub meta_version: &'static str,
+    /// Whether metadata alone is wanted of a list.
+    pub of_list: bool,
 }
+
+const META_V1: &str = "meta.k8s.io/v1";
+const META_V1BETA1: &str = "meta.k8s.io/v1beta1";
 
 /// One clause of an Accept header.
 struct Clause<'a> {
@@ -71,6 +78,8 @@ impl Accept {
             return Ok(Accept {
                 media: Media::Json,
                 form: Form::Object,
+                meta_version: META_V1,
+                of_list: false,
             });
         }
         let mut clauses: Vec<Clause<'_>> = header
@@ -146,10 +155,15 @@ impl<'a> Clause<'a> {
                 .find(|(parameter, _)| *parameter == name)
                 .map(|(_, value)| *value)
         };
+        let meta_version = match parameter("v") {
+            Some("v1beta1") => META_V1BETA1,
+            _ => META_V1,
+        };
         let form = match parameter("as") {
             None => Form::Object,
             Some(form) => {
-                if parameter("g") != Some("meta.k8s.io") || parameter("v") != Some("v1") {
+                let is_known = matches!(parameter("v"), Some("v1" | "v1beta1"));
+                if parameter("g") != Some("meta.k8s.io") || !is_known {
                     return None;
                 }
                 match form {
@@ -161,7 +175,12 @@ impl<'a> Clause<'a> {
         };
         // Tables have no protobuf form.
         let writable = (media, form) != (Media::Protobuf, Form::Table);
-        (writable && forms.contains(&form)).then_some(Accept { media, form })
+        (writable && forms.contains(&form)).then_some(Accept {
+            media,
+            form,
+            meta_version,
+            of_list: parameter("as") == Some("PartialObjectMetadataList"),
+        })
     }
 }
 

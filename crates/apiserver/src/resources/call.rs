@@ -7,7 +7,7 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 use rhumb_api::{Request, Subresource};
 use rhumb_auth::User;
-use rhumb_meta::{ObjectKey, Status, Timestamp};
+use rhumb_meta::{GroupResource, ObjectKey, Status, Timestamp};
 use serde_json::json;
 
 use super::write::Part;
@@ -88,19 +88,29 @@ impl Call<'_> {
             gates: &self.api.gates,
             now: self.now,
             user: &self.user.name,
+            uid: &self.user.uid,
+            groups: &self.user.groups,
+            extra: Some(&self.user.extra),
         }
+    }
+
+    /// Whether the resource knows the verb.
+    pub fn is_known(&self) -> bool {
+        let verbs = self
+            .subresource
+            .map_or(self.resource.kind.verbs, |subresource| subresource.verbs);
+        verbs.iter().any(|verb| verb.name() == self.verb)
     }
 
     /// The answer; `None` if the resource does not know the verb.
     pub async fn answer(&self) -> Result<Option<Reply>, Status> {
-        let verbs = self
-            .subresource
-            .map_or(self.resource.kind.verbs, |subresource| subresource.verbs);
-        let known = verbs.iter().any(|verb| verb.name() == self.verb);
-        if !known || self.is_misplaced() {
+        if !self.is_known() || self.is_misplaced() {
             return Ok(None);
         }
         self.check_media()?;
+        if let Some(warning) = self.resource.kind.deprecation {
+            self.warn(warning);
+        }
         if let Some(subresource) = self.subresource {
             return subresource::answer(self, subresource.kind).await.map(Some);
         }
@@ -160,7 +170,7 @@ impl Call<'_> {
 
     /// Kinds that are asked and not kept.
     async fn answer_unstored(&self) -> Result<Option<Reply>, Status> {
-        if let Some(reply) = review::answer(self) {
+        if let Some(reply) = review::answer(self).await {
             return reply.map(Some);
         }
         match (&*self.resource.kind.name, self.verb) {
@@ -172,7 +182,11 @@ impl Call<'_> {
                 &json!({"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": []}),
             )
             .map(Some),
-            ("ComponentStatus", _) => Err(self.not_found()),
+            // Upstream's error has the singular.
+            ("ComponentStatus", _) => {
+                let resource = GroupResource::new("", "componentstatus");
+                Err(Status::not_found(&resource, self.name()))
+            }
             _ => Ok(None),
         }
     }

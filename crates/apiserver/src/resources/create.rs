@@ -5,13 +5,18 @@ use rhumb_api::Object;
 use rhumb_meta::{ObjectKey, Status};
 use rhumb_store::{Error, Expect, Transaction};
 
-use super::{Call, render};
+use super::write::with;
+use super::{Call, Claim, Storage, render};
 use crate::http::Reply;
 use crate::objects::{Metadata, MetadataMut};
 use crate::request::WriteOptions;
 
 /// How often another name is tried when a generated one is taken.
 const NAME_ATTEMPTS_MAX: usize = 8;
+
+/// How often something else is chosen for an object when others have what was chosen. Each time somebody got
+/// something, so this ends soon.
+const CHOICES_MAX: usize = 64;
 
 /// What is left of a generated name for the prefix.
 const NAME_PREFIX_BYTES_MAX: usize = 58;
@@ -34,6 +39,7 @@ pub(super) async fn create_object(
     let generated = object.name().is_empty() && !object.meta_str("generateName").is_empty();
     object.set_meta("uid", uuid::Uuid::new_v4().to_string());
     object.set_time("creationTimestamp", call.now);
+    call.admit_create(&mut object, dry_run).await?;
     let mut attempts_left = if generated { NAME_ATTEMPTS_MAX } else { 1 };
     loop {
         let mut draft = object.clone();
@@ -58,35 +64,65 @@ pub(super) async fn create_object(
     }
 }
 
-async fn store_new(call: &Call<'_>, mut object: Object, dry_run: bool) -> Result<Object, Status> {
+/// Tries until what was chosen for the object is nobody else's.
+async fn store_new(call: &Call<'_>, object: Object, dry_run: bool) -> Result<Object, Status> {
+    for _ in 0..CHOICES_MAX {
+        if let Some(stored) = try_store_new(call, object.clone(), dry_run).await? {
+            return Ok(stored);
+        }
+        call.api.fresh(call).await?;
+    }
+    Err(Status::server_timeout(
+        &call.resource.group_resource,
+        call.verb,
+        1,
+    ))
+}
+
+/// `None` if something that was chosen for the object is another's.
+async fn try_store_new(
+    call: &Call<'_>,
+    mut object: Object,
+    dry_run: bool,
+) -> Result<Option<Object>, Status> {
     let storage = call.storage()?;
-    call.prepare_create(&mut object, dry_run).await?;
+    let claim = call.prepare_create(&mut object, dry_run).await?;
     let key = ObjectKey::new(call.namespace(), object.name())
         .map_err(|error| Status::bad_request(error.to_string()))?;
     let bytes = call.encode(storage, &mut object)?;
+    let exists = || already_exists(call, storage, &key);
     if dry_run {
         call.api.fresh(call).await?;
-        return match storage.cache.snapshot().get(&key) {
-            Ok(None) => Ok(object),
-            _ => Err(exists(call, &key).await),
+        return match storage.cache.get(&key) {
+            Ok(None) => Ok(Some(object)),
+            _ => Err(exists()),
         };
     }
-    let transaction = Transaction::new().put(storage.prefix.object(&key), bytes, Expect::Absent);
-    match call.commit(transaction).await {
+    let storage_key = storage.prefix.object(&key);
+    let put = Transaction::new().put(storage_key.as_str(), bytes, Expect::Absent);
+    let companions = call.companion_operations(None, Some(&object))?;
+    match call.commit(with(put, companions)).await {
         Ok(revision) => {
             object.set_meta("resourceVersion", revision.to_string());
-            Ok(object)
+            Ok(Some(object))
         }
-        Err(Error::Conflict(_)) => Err(exists(call, &key).await),
+        Err(Error::Conflict(conflict)) if *conflict.key == *storage_key => Err(exists()),
+        Err(Error::Conflict(conflict)) => match claim.refusal(&conflict.key) {
+            Some(refusal) => Err(refusal.clone()),
+            None => Ok(None),
+        },
         Err(error) => Err(call.store_failed(&error)),
     }
 }
 
-/// The name is taken, maybe by an object that is on its way out.
-async fn exists(call: &Call<'_>, key: &ObjectKey) -> Status {
+/// The error for a name that is taken. It says so if the name will be free again.
+fn already_exists(call: &Call<'_>, storage: &Storage, key: &ObjectKey) -> Status {
     let mut status = Status::already_exists(&call.resource.group_resource, key.name());
-    let current = call.current(key).await;
-    if current.is_ok_and(|current| current.object.is_deleting()) {
+    let existing = storage.cache.get(key).ok().flatten();
+    let is_going = existing
+        .and_then(|entry| serde_json::from_slice::<Object>(entry.json_slice()).ok())
+        .is_some_and(|object| object.is_deleting());
+    if is_going {
         status.message = format!("object is being deleted: {}", status.message);
     }
     status
@@ -142,10 +178,11 @@ fn generate_name(prefix: &str) -> String {
 
 impl Call<'_> {
     /// An object of the server's own, with all that a client's would get.
-    pub(crate) async fn complete_new(&self, object: &mut Object) -> Result<(), Status> {
+    pub(crate) async fn complete_new(&self, object: &mut Object) -> Result<Claim, Status> {
         self.to_stored(object)?;
         object.set_meta("uid", uuid::Uuid::new_v4().to_string());
         object.set_time("creationTimestamp", self.now);
+        self.admit_create(object, false).await?;
         self.prepare_create(object, false).await
     }
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::list;
 use super::render::Shape;
 use super::write::{Change, Current, Edit, Written};
-use super::{Call, codec, render};
+use super::{Call, Claim, codec, render};
 use crate::admission::Operation;
 use crate::http::Reply;
 use crate::objects::{Metadata, MetadataMut};
@@ -25,8 +25,8 @@ const FOREGROUND: &str = "foregroundDeletion";
 
 pub(super) async fn delete(call: &Call<'_>) -> Result<Reply, Status> {
     let options = delete_options(call)?;
-    let key = call.key()?;
     warn_of_orphans(call, &options);
+    let key = call.key()?;
     let written = delete_key(call, &key, &options).await?;
     let code = if !written.deleted && options.orphan_dependents == Some(false) {
         StatusCode::ACCEPTED
@@ -62,15 +62,6 @@ pub(super) async fn delete_collection(call: &Call<'_>) -> Result<Reply, Status> 
     }
     // As upstream does, the answer lists the objects as they were found.
     list::reply(call, &shape, page)
-}
-
-/// Jobs are the one kind that leaves its pods behind unless it is told otherwise, and says so.
-fn warn_of_orphans(call: &Call<'_>, options: &DeleteOptions) {
-    let kind = &call.resource.kind;
-    let is_job = kind.group == "batch" && kind.name == "Job";
-    if is_job && options.propagation.is_none() && options.orphan_dependents.is_none() {
-        call.warn("child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning");
-    }
 }
 
 fn delete_options(call: &Call<'_>) -> Result<DeleteOptions, Status> {
@@ -121,13 +112,32 @@ pub(super) async fn delete_key(
     key: &ObjectKey,
     options: &DeleteOptions,
 ) -> Result<Written, Status> {
-    let edit = Remove { call, options };
+    let edit = Remove {
+        call,
+        options,
+        is_admitted: false,
+    };
+    call.change(key, options.dry_run, &edit).await
+}
+
+/// For a deletion that is part of something that was admitted itself.
+pub(super) async fn delete_admitted(
+    call: &Call<'_>,
+    key: &ObjectKey,
+    options: &DeleteOptions,
+) -> Result<Written, Status> {
+    let edit = Remove {
+        call,
+        options,
+        is_admitted: true,
+    };
     call.change(key, options.dry_run, &edit).await
 }
 
 struct Remove<'a> {
     call: &'a Call<'a>,
     options: &'a DeleteOptions,
+    is_admitted: bool,
 }
 
 /// How an object ends.
@@ -144,17 +154,12 @@ enum Grace {
 impl Edit for Remove<'_> {
     async fn edit(&self, current: &Current) -> Result<Change, Status> {
         self.check_preconditions(current)?;
-        self.call
-            .api
-            .admission
-            .validate(
-                self.call,
-                Operation::Delete,
-                None,
-                Some(&current.object),
-                self.options.dry_run,
-            )
-            .await?;
+        if !self.is_admitted {
+            let old = Some(&current.object);
+            let dry_run = self.options.dry_run;
+            let attributes = self.call.attributes(Operation::Delete, old, dry_run);
+            self.call.api.admission.admit(&attributes, None).await?;
+        }
         let mut object = current.object.clone();
         let grace = self.grace(&mut object);
         if matches!(grace, Grace::Pending) {
@@ -167,14 +172,16 @@ impl Edit for Remove<'_> {
         }
         let held = held_by_kind || !object.finalizers().is_empty();
         match grace {
-            Grace::Seconds(seconds) if seconds > 0 || held => Ok(Change::Put(object)),
+            Grace::Seconds(seconds) if seconds > 0 || held => {
+                Ok(Change::Put(object, Claim::default()))
+            }
             Grace::None if held => {
                 self.mark(&mut object, 0);
                 // A kind that holds its objects back by itself has nothing to do with grace.
                 if held_by_kind {
                     object.clear_meta("deletionGracePeriodSeconds");
                 }
-                Ok(Change::Put(object))
+                Ok(Change::Put(object, Claim::default()))
             }
             _ => Ok(Change::Delete(object)),
         }
@@ -305,6 +312,15 @@ impl Remove<'_> {
             }
             (None, None) => Propagation::Background,
         }
+    }
+}
+
+fn warn_of_orphans(call: &Call<'_>, options: &DeleteOptions) {
+    let is_silent = options.orphan_dependents.is_none() && options.propagation.is_none();
+    if let Some(warning) = call.resource.kind.writes.orphan_warning
+        && is_silent
+    {
+        call.warn(warning);
     }
 }
 

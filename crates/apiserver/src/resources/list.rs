@@ -272,6 +272,7 @@ impl Page {
 }
 
 pub(super) fn reply(call: &Call<'_>, shape: &Shape, page: Page) -> Result<Reply, Status> {
+    shape.check_list()?;
     if shape.accept.form == Form::Table {
         let rows = page
             .entries
@@ -283,7 +284,7 @@ pub(super) fn reply(call: &Call<'_>, shape: &Shape, page: Page) -> Result<Reply,
         return shape.reply(StatusCode::OK, json.into());
     }
     let (kind, api_version) = match shape.accept.form {
-        Form::Metadata => ("PartialObjectMetadata".into(), "meta.k8s.io/v1"),
+        Form::Metadata => ("PartialObjectMetadata".into(), shape.accept.meta_version),
         _ => (
             call.resource.kind.name.clone(),
             call.version.api_version.as_str(),

@@ -1,8 +1,10 @@
 //! The verbs on resources. Each file is one verb; `call.rs` is what they share of a request, `codec.rs` how
 //! bodies become objects, `write.rs` how objects reach the store.
 
+pub mod allocation;
 mod call;
 mod codec;
+mod companions;
 mod create;
 mod delete;
 mod get;
@@ -19,5 +21,8 @@ mod watch;
 mod write;
 
 pub use call::Call;
+pub use companions::{Chosen, Claim, CompanionSet, Companions};
 pub use registry::{Registry, RegistryError, Resource, Storage, Version, stored_kinds};
 pub(crate) use store_status::store_status;
+pub(crate) use watch::{Frames, frames};
+pub(crate) use write::with;

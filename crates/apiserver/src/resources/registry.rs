@@ -46,12 +46,16 @@ impl Resource {
             .find(|served| served.served.version == version)
     }
 
+    /// The kind as errors name it: the one that is stored.
     pub fn group_kind(&self) -> GroupKind {
+        if let Some(stored) = &self.kind.stored_as {
+            return GroupKind::new(stored.group.clone(), stored.kind.clone());
+        }
         GroupKind::new(self.kind.group.clone(), self.kind.name.clone())
     }
 
     pub fn gvk(&self, version: &Version) -> GroupVersionKind {
-        self.group_kind()
+        GroupKind::new(self.kind.group.clone(), self.kind.name.clone())
             .with_version(version.served.version.clone())
     }
 }
@@ -72,6 +76,7 @@ pub struct RegistryError {
 }
 
 /// The version in which the objects of each stored kind are kept, by the path they are kept under.
+#[derive(Debug)]
 pub struct StoredAs<'a> {
     pub kind: &'a Kind,
     pub api_version: String,
@@ -95,7 +100,7 @@ pub fn stored_kinds(kinds: &[Kind]) -> Vec<(&str, StoredAs<'_>)> {
         .collect()
 }
 
-pub fn api_version(group: &str, version: &str) -> String {
+fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() {
         version.to_owned()
     } else {

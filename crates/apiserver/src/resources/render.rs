@@ -35,6 +35,10 @@ pub(super) struct Shape {
     table: &'static Table,
     /// The type of what is sent.
     schema: TypeId,
+    /// Upstream's name for the kind, as some errors have it.
+    go_type: String,
+    /// Whether the kind has no columns of its own.
+    is_generic: bool,
 }
 
 /// The one part of an object that its metadata-only form needs.
@@ -43,8 +47,6 @@ struct OnlyMetadata<'a> {
     #[serde(borrow)]
     metadata: &'a RawValue,
 }
-
-const METADATA_KIND: &str = "\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\"";
 
 impl Shape {
     pub(super) fn of(call: &Call<'_>, forms: &[Form]) -> Result<Shape, Status> {
@@ -57,11 +59,12 @@ impl Shape {
             "" | "Metadata" => RowObject::Metadata,
             "None" => RowObject::None,
             "Object" => RowObject::Object,
-            other => {
+            other if accept.form == Form::Table => {
                 return Err(Status::bad_request(format!(
-                    "includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', 'None', or empty"
+                    "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', 'None', or empty"
                 )));
             }
+            _ => RowObject::None,
         };
         Ok(Shape {
             accept,
@@ -75,6 +78,8 @@ impl Shape {
                 Form::Metadata => protobuf::metadata_type(call.api.table)?,
                 _ => call.version.schema,
             },
+            go_type: go_type(call),
+            is_generic: !call.resource.kind.has_own_printer(),
         })
     }
 
@@ -88,8 +93,8 @@ impl Shape {
         match self.accept.form {
             Form::Object if self.is_plain() => Ok(json.clone()),
             Form::Object => to_bytes(&Value::Object(self.converted(json)?)),
-            Form::Metadata => metadata_only(json),
-            Form::Table => to_bytes(&self.table(json!({}), &[self.row(json, now)?], true)),
+            Form::Metadata => self.metadata_only(json),
+            Form::Table => to_bytes(&self.table_of_one(json, now, true)?),
         }
     }
 
@@ -99,6 +104,7 @@ impl Shape {
         if let Some(conversion) = &self.conversion {
             (conversion.from_stored)(&mut object);
             object.insert("apiVersion".into(), self.api_version.clone().into());
+            rhumb_schema::conform(self.table, self.schema, &mut object);
         }
         Ok(object)
     }
@@ -107,7 +113,7 @@ impl Shape {
     pub(super) fn tree(&self, json: &[u8]) -> Result<Object, Status> {
         match self.accept.form {
             Form::Metadata => {
-                serde_json::from_slice(&metadata_only(json)?).map_err(Status::internal_error)
+                serde_json::from_slice(&self.metadata_only(json)?).map_err(Status::internal_error)
             }
             _ => self.converted(json),
         }
@@ -141,6 +147,12 @@ impl Shape {
         json: &Bytes,
         now: Timestamp,
     ) -> Result<Reply, Status> {
+        if self.accept.of_list {
+            return Err(not_acceptable(format!(
+                "you requested PartialObjectMetadataList, but the requested object is not a list (*{})",
+                self.go_type
+            )));
+        }
         if self.accept.media == Media::Protobuf {
             let body = Body::full(self.seal(&self.tree(json)?)?);
             return Ok(Reply::new(code, Media::Protobuf.name(), body));
@@ -160,7 +172,7 @@ impl Shape {
             RowObject::Metadata => {
                 row["object"] = json!({
                     "kind": "PartialObjectMetadata",
-                    "apiVersion": "meta.k8s.io/v1",
+                    "apiVersion": self.accept.meta_version,
                     "metadata": object.get("metadata"),
                 });
             }
@@ -170,13 +182,53 @@ impl Shape {
     }
 
     pub(super) fn table(&self, metadata: Value, rows: &[Value], with_columns: bool) -> Value {
+        // Upstream's way to print kinds without columns of their own has null for no rows.
+        let has_rows = !(rows.is_empty() && self.is_generic);
         json!({
             "kind": "Table",
-            "apiVersion": "meta.k8s.io/v1",
+            "apiVersion": self.accept.meta_version,
             "metadata": metadata,
             "columnDefinitions": with_columns.then(|| self.printer.column_definitions()),
-            "rows": rows,
+            "rows": has_rows.then_some(rows),
         })
+    }
+
+    /// A table with one object, whose version is also the table's.
+    pub(super) fn table_of_one(
+        &self,
+        json: &Bytes,
+        now: Timestamp,
+        with_columns: bool,
+    ) -> Result<Value, Status> {
+        let metadata: Value =
+            serde_json::from_slice(&self.metadata_only(json)?).map_err(Status::internal_error)?;
+        let metadata = match metadata["metadata"].get("resourceVersion") {
+            Some(version) => json!({"resourceVersion": version}),
+            None => json!({}),
+        };
+        Ok(self.table(metadata, &[self.row(json, now)?], with_columns))
+    }
+
+    /// Whether the metadata of a list can be sent as what the client calls it.
+    pub(super) fn check_list(&self) -> Result<(), Status> {
+        if self.accept.form == Form::Metadata && !self.accept.of_list {
+            return Err(not_acceptable(format!(
+                "you requested PartialObjectMetadata, but the requested object is a list (*{}List)",
+                self.go_type
+            )));
+        }
+        Ok(())
+    }
+
+    fn metadata_only(&self, json: &[u8]) -> Result<Bytes, Status> {
+        let object: OnlyMetadata<'_> =
+            serde_json::from_slice(json).map_err(Status::internal_error)?;
+        Ok(format!(
+            "{{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"{}\",\"metadata\":{}}}",
+            self.accept.meta_version,
+            object.metadata.get()
+        )
+        .into())
     }
 
     /// The bytes of an answer, written as the client wants.
@@ -197,17 +249,19 @@ pub(super) fn object(call: &Call<'_>, code: StatusCode, object: Object) -> Resul
     shape.whole(code, &json, call.now)
 }
 
-/// The answer to what is asked by creating something that is never there.
-pub(super) fn created(call: &Call<'_>) -> Result<Reply, Status> {
-    let mut status = Status::success(None);
-    status.code = StatusCode::CREATED.as_u16().into();
-    let status = serde_json::to_value(status).map_err(Status::internal_error)?;
-    value(call, StatusCode::CREATED, &status)
-}
-
-/// An object that has only one form: a review, a scale, a token.
+/// An object that is not stored: a Status, a review, a scale, a token. Only what has columns becomes a table.
 pub(super) fn value(call: &Call<'_>, code: StatusCode, value: &Value) -> Result<Reply, Status> {
-    let accept = Accept::negotiate(call.header(ACCEPT), &[Form::Object])?;
+    let accept = Accept::negotiate(call.header(ACCEPT), ALL_FORMS)?;
+    if accept.form == Form::Table
+        && let Some(printer) = printer_of(value)
+    {
+        let shape = Shape {
+            printer,
+            conversion: None,
+            ..Shape::of(call, ALL_FORMS)?
+        };
+        return shape.whole(code, &to_bytes(value)?, call.now);
+    }
     if accept.media == Media::Protobuf {
         let body = Body::full(protobuf::answer(call, value)?);
         return Ok(Reply::new(code, Media::Protobuf.name(), body));
@@ -236,15 +290,31 @@ fn written(media: Media, pretty: bool, code: StatusCode, json: Bytes) -> Result<
     Ok(Reply::new(code, media.name(), Body::full(body)))
 }
 
+fn printer_of(value: &Value) -> Option<Printer> {
+    let (group, _) = value["apiVersion"].as_str()?.split_once('/')?;
+    rhumb_api::printers::of(group, value["kind"].as_str()?)
+}
+
 fn to_bytes(value: &Value) -> Result<Bytes, Status> {
     serde_json::to_vec(value)
         .map(Bytes::from)
         .map_err(Status::internal_error)
 }
 
-fn metadata_only(json: &[u8]) -> Result<Bytes, Status> {
-    let object: OnlyMetadata<'_> = serde_json::from_slice(json).map_err(Status::internal_error)?;
-    Ok(format!("{{{METADATA_KIND},\"metadata\":{}}}", object.metadata.get()).into())
+fn not_acceptable(message: String) -> Status {
+    let mut status = Status::not_acceptable(&MEDIA_NAMES);
+    status.message = message;
+    status
+}
+
+/// Upstream's types are in packages that are called like the first part of their group.
+fn go_type(call: &Call<'_>) -> String {
+    let kind = call.resource.group_kind();
+    let package = match kind.group.split('.').next() {
+        None | Some("") => "core",
+        Some(package) => package,
+    };
+    format!("{package}.{}", kind.kind)
 }
 
 /// People with a browser or curl get line breaks; programs do not.

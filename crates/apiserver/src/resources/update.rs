@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use http::StatusCode;
 use rhumb_api::Object;
-use rhumb_meta::Status;
+use rhumb_meta::field::ErrorList;
+use rhumb_meta::{GroupKind, GroupResource, Status};
 
 use super::create::{create_object, place_in_namespace};
 use super::write::{Change, Current, Edit, Part};
@@ -104,14 +105,29 @@ pub(super) async fn update_to(
     let old = &current.object;
     check_version(call, current, &new)?;
     let mut new = new;
-    if new.resource_version().is_empty() && call.resource.kind.writes.unconditional_update {
+    if new.resource_version().is_empty() {
+        if !call.resource.kind.writes.unconditional_update {
+            return Err(version_required(call));
+        }
         new.carry_meta(old, "resourceVersion");
     }
-    let new = call.prepare_update(old, new, part, dry_run).await?;
+    let (new, claim) = call.prepare_update(old, new, part, dry_run).await?;
     if is_finished(call, &new) {
         return Ok(Change::Finish(new));
     }
-    Ok(Change::Put(new))
+    Ok(Change::Put(new, claim))
+}
+
+/// The error names the resource where others name the kind, as upstream's does.
+fn version_required(call: &Call<'_>) -> Status {
+    let GroupResource { group, resource } = &call.resource.group_resource;
+    let mut errors = ErrorList::new();
+    errors.push(rhumb_api::metadata::version_required());
+    Status::invalid(
+        &GroupKind::new(group.clone(), resource.clone()),
+        call.name(),
+        &errors,
+    )
 }
 
 /// A deleted object that nothing holds any more.

@@ -17,7 +17,6 @@ use super::get::parse_version;
 use super::list::field_selector;
 use super::render::Shape;
 use crate::http::{Body, Reply, protobuf_status};
-use crate::objects::Metadata;
 use crate::request::{ALL_FORMS, Form, ListOptions, Media};
 
 /// How often a watcher that asked for bookmarks gets one.
@@ -43,7 +42,7 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Reply, Status> {
 }
 
 /// The watch that a request asks for, as frames.
-pub(super) async fn frames(call: &Call<'_>) -> Result<Frames, Status> {
+pub(crate) async fn frames(call: &Call<'_>) -> Result<Frames, Status> {
     let storage = call.storage()?;
     let shape = Shape::of(call, ALL_FORMS)?;
     let options = ListOptions::parse(call.query, true)?;
@@ -130,7 +129,7 @@ enum Source {
 
 /// The frames of one watch, each a line of JSON or a message with its length before it.
 #[derive(Debug)]
-pub(super) struct Frames {
+pub(crate) struct Frames {
     source: Source,
     shape: Shape,
     kind: String,
@@ -144,7 +143,7 @@ pub(super) struct Frames {
 
 impl Frames {
     /// The next frame; `None` when the watch is over.
-    pub(super) async fn next(&mut self) -> Option<Bytes> {
+    pub(crate) async fn next(&mut self) -> Option<Bytes> {
         loop {
             let watcher = match &mut self.source {
                 Source::Ended => return None,
@@ -247,10 +246,8 @@ impl Frames {
 
     /// A table of one row. Only the first has the columns.
     fn table(&mut self, json: &Bytes) -> Result<Bytes, Status> {
-        let row = self.shape.row(json, self.clock.wall())?;
-        let object: Object = serde_json::from_slice(json).map_err(Status::internal_error)?;
-        let metadata = json!({"resourceVersion": object.resource_version()});
-        let table = self.shape.table(metadata, &[row], !self.columns_sent);
+        let now = self.clock.wall();
+        let table = self.shape.table_of_one(json, now, !self.columns_sent)?;
         self.columns_sent = true;
         serde_json::to_vec(&table)
             .map(Bytes::from)
@@ -264,7 +261,7 @@ impl Frames {
         }
         let (kind, api_version) = match self.shape.accept.form {
             Form::Object | Form::Table => (self.kind.as_str(), self.api_version.as_str()),
-            Form::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1"),
+            Form::Metadata => ("PartialObjectMetadata", self.shape.accept.meta_version),
         };
         let object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
         if self.shape.accept.form == Form::Table {

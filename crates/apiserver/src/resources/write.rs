@@ -5,10 +5,10 @@ use bytes::Bytes;
 use rhumb_api::{Generation, Object, View};
 use rhumb_meta::field::ErrorList;
 use rhumb_meta::{ObjectKey, Revision, Status};
-use rhumb_store::{Error, Expect, Transaction};
+use rhumb_store::{Error, Expect, Operation, Transaction};
 
-use super::{Call, Storage, store_status};
-use crate::admission::Operation;
+use super::{Call, Claim, Storage, store_status};
+use crate::admission;
 use crate::objects::{Metadata, MetadataMut};
 
 /// How often a write is tried again when others write the same object. With so many in between, the client is
@@ -25,7 +25,8 @@ pub(super) struct Current {
 /// What becomes of an object.
 #[derive(Debug)]
 pub(super) enum Change {
-    Put(Object),
+    /// It is written, with what was chosen for it.
+    Put(Object, Claim),
     /// It goes; this is its last state, for the answer.
     Delete(Object),
     /// It was to go, and this change took away what held it. The answer has the version it had before.
@@ -51,14 +52,31 @@ pub(super) struct Written {
     pub(super) deleted: bool,
 }
 
+/// How one attempt to write ended.
+enum Attempt {
+    Done(Written),
+    /// Somebody else changed the object since it was read.
+    Changed,
+    /// Something that was chosen for the object is another's now; another choice may do.
+    Taken,
+}
+
 /// Which part of an object an update is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     /// Everything but status.
     Main,
+    /// The same, for a subresource that has had its own admission.
+    Admitted,
     Status,
     /// A subresource that takes the whole object and changes a part of it; the kind's rules know which.
     Own(&'static str),
+}
+
+impl Part {
+    fn is_main(self) -> bool {
+        matches!(self, Part::Main | Part::Admitted)
+    }
 }
 
 impl Call<'_> {
@@ -111,9 +129,13 @@ impl Call<'_> {
         let mut current = self.current(key).await?;
         for _ in 0..ATTEMPTS_MAX {
             match self.attempt(key, dry_run, edit, &current).await? {
-                Some(written) => return Ok(written),
-                None if edit.is_conditional() => return Err(self.modified(key)),
-                None => current = self.current_in_store(key).await?,
+                Attempt::Done(written) => return Ok(written),
+                Attempt::Changed if edit.is_conditional() => return Err(self.modified(key)),
+                Attempt::Changed => current = self.current_in_store(key).await?,
+                Attempt::Taken => {
+                    self.api.fresh(self).await?;
+                    current = self.current_in_store(key).await?;
+                }
             }
         }
         Err(self.modified(key))
@@ -127,72 +149,68 @@ impl Call<'_> {
         )
     }
 
-    /// `None` if the object changed since it was read.
     async fn attempt(
         &self,
         key: &ObjectKey,
         dry_run: bool,
         edit: &dyn Edit,
         current: &Current,
-    ) -> Result<Option<Written>, Status> {
+    ) -> Result<Attempt, Status> {
         let storage = self.storage()?;
         let expect = Expect::At(current.revision);
         let storage_key = storage.prefix.object(key);
-        let (transaction, mut object, deleted) = match edit.edit(current).await? {
-            Change::Keep(object) => {
-                return Ok(Some(Written {
-                    object,
-                    deleted: false,
-                }));
-            }
+        let old = &current.object;
+        let mut claim = Claim::default();
+        let mut keeps_version = false;
+        let (transaction, companions, mut object, deleted) = match edit.edit(current).await? {
+            Change::Keep(object) => return Ok(done(object, false)),
             Change::Finish(mut object) => {
                 rhumb_schema::conform(self.api.table, storage.schema, &mut object);
-                object.set_meta("resourceVersion", current.revision.to_string());
-                let transaction = Transaction::new().delete(storage_key, expect);
-                if dry_run {
-                    return Ok(Some(Written {
-                        object,
-                        deleted: true,
-                    }));
-                }
-                return match self.commit(transaction).await {
-                    Ok(_) => Ok(Some(Written {
-                        object,
-                        deleted: true,
-                    })),
-                    Err(Error::Conflict(_)) => Ok(None),
-                    Err(error) => Err(self.store_failed(&error)),
-                };
-            }
-            Change::Delete(object) => {
-                (Transaction::new().delete(storage_key, expect), object, true)
-            }
-            Change::Put(mut object) => {
-                let bytes = self.encode(storage, &mut object)?;
-                if bytes == self.encode(storage, &mut current.object.clone())? {
-                    object.set_meta("resourceVersion", current.revision.to_string());
-                    return Ok(Some(Written {
-                        object,
-                        deleted: false,
-                    }));
-                }
+                keeps_version = true;
                 (
-                    Transaction::new().put(storage_key, bytes, expect),
+                    Transaction::new().delete(storage_key.as_str(), expect),
+                    self.companion_operations(Some(old), None)?,
                     object,
-                    false,
+                    true,
                 )
+            }
+            Change::Delete(object) => (
+                Transaction::new().delete(storage_key.as_str(), expect),
+                self.companion_operations(Some(old), None)?,
+                object,
+                true,
+            ),
+            Change::Put(mut object, chosen) => {
+                let bytes = self.encode(storage, &mut object)?;
+                if bytes == self.encode(storage, &mut old.clone())? {
+                    object.set_meta("resourceVersion", current.revision.to_string());
+                    return Ok(done(object, false));
+                }
+                claim = chosen;
+                let put = Transaction::new().put(storage_key.as_str(), bytes, expect);
+                let companions = self.companion_operations(Some(old), Some(&object))?;
+                (put, companions, object, false)
             }
         };
         if dry_run {
             object.set_meta("resourceVersion", current.revision.to_string());
-            return Ok(Some(Written { object, deleted }));
+            return Ok(done(object, deleted));
         }
-        match self.commit(transaction).await {
+        match self.commit(with(transaction, companions)).await {
             Ok(revision) => {
-                object.set_meta("resourceVersion", revision.to_string());
-                Ok(Some(Written { object, deleted }))
+                let version = if keeps_version {
+                    current.revision
+                } else {
+                    revision
+                };
+                object.set_meta("resourceVersion", version.to_string());
+                Ok(done(object, deleted))
             }
-            Err(Error::Conflict(_)) => Ok(None),
+            Err(Error::Conflict(conflict)) if *conflict.key == *storage_key => Ok(Attempt::Changed),
+            Err(Error::Conflict(conflict)) => match claim.refusal(&conflict.key) {
+                Some(refusal) => Err(refusal.clone()),
+                None => Ok(Attempt::Taken),
+            },
             Err(error) => Err(self.store_failed(&error)),
         }
     }
@@ -223,6 +241,8 @@ impl Call<'_> {
             self.api.defaults.apply(storage.schema, object);
         }
         self.resource.kind.rules.default(object);
+        // Rules compare what is sent with what is stored, which has this form.
+        rhumb_schema::conform(self.api.table, storage.schema, object);
         Ok(())
     }
 
@@ -231,22 +251,31 @@ impl Call<'_> {
         if let Some(conversion) = &self.version.served.conversion {
             (conversion.from_stored)(object);
             object.insert("apiVersion".into(), self.version.api_version.clone().into());
+            rhumb_schema::conform(self.api.table, self.version.schema, object);
         }
     }
 
-    /// All that stands between a new object and the store, but for the commit.
-    pub(super) async fn prepare_create(
+    /// What admission makes of a new object.
+    pub(super) async fn admit_create(
         &self,
         object: &mut Object,
         dry_run: bool,
     ) -> Result<(), Status> {
+        let attributes = self.attributes(admission::Operation::Create, None, dry_run);
+        let chain = &self.api.admission;
+        chain.mutate(&attributes, Some(object)).await
+    }
+
+    /// All else that stands between a new object and the store, but for the commit.
+    pub(super) async fn prepare_create(
+        &self,
+        object: &mut Object,
+        dry_run: bool,
+    ) -> Result<Claim, Status> {
         let kind = &self.resource.kind;
         let request = self.rules_request();
-        self.api
-            .admission
-            .mutate(self, Operation::Create, object, None, dry_run)
-            .await?;
-        if kind.has_status() {
+        let claim = self.complete(object, None, dry_run)?;
+        if kind.has_status() && !kind.writes.create_with_status {
             object.remove("status");
         }
         for field in [
@@ -269,10 +298,10 @@ impl Call<'_> {
         kind.rules.validate_create(&view, &request, &mut errors);
         self.invalid_unless_empty(object, &errors)?;
         self.tell_warnings(object, None);
-        self.api
-            .admission
-            .validate(self, Operation::Create, Some(object), None, dry_run)
-            .await
+        let attributes = self.attributes(admission::Operation::Create, None, dry_run);
+        let chain = &self.api.admission;
+        chain.validate(&attributes, Some(object)).await?;
+        Ok(claim)
     }
 
     /// The same for the new state of an existing object, in stored form.
@@ -282,16 +311,22 @@ impl Call<'_> {
         mut new: Object,
         part: Part,
         dry_run: bool,
-    ) -> Result<Object, Status> {
+    ) -> Result<(Object, Claim), Status> {
         let kind = &self.resource.kind;
         let request = self.rules_request();
-        self.api
-            .admission
-            .mutate(self, Operation::Update, &mut new, Some(old), dry_run)
-            .await?;
+        let attributes = self.attributes(admission::Operation::Update, Some(old), dry_run);
+        let chain = &self.api.admission;
+        if part != Part::Admitted {
+            chain.mutate(&attributes, Some(&mut new)).await?;
+        }
+        let claim = if part.is_main() {
+            self.complete(&mut new, Some(old), dry_run)?
+        } else {
+            Claim::default()
+        };
         self.carry_over(old, &mut new, part);
         match part {
-            Part::Main => kind.rules.prepare_update(&mut new, old, &request),
+            Part::Main | Part::Admitted => kind.rules.prepare_update(&mut new, old, &request),
             Part::Status => kind.rules.prepare_status_update(&mut new, old, &request),
             Part::Own(name) => kind
                 .rules
@@ -305,41 +340,44 @@ impl Call<'_> {
         rhumb_api::metadata::validate_update(&view, &old_view, kind, &mut errors);
         rhumb_api::metadata::validate_update_again(&view, &old_view, kind, &mut errors);
         match part {
-            Part::Main => kind
-                .rules
-                .validate_update(&view, &old_view, &request, &mut errors),
+            Part::Main | Part::Admitted => {
+                kind.rules
+                    .validate_update(&view, &old_view, &request, &mut errors);
+            }
             Part::Status => {
                 kind.rules
-                    .validate_status_update(&view, &old_view, &request, &mut errors)
+                    .validate_status_update(&view, &old_view, &request, &mut errors);
             }
             Part::Own(name) => {
                 kind.rules
-                    .validate_subresource(name, &view, &old_view, &request, &mut errors)
+                    .validate_subresource(name, &view, &old_view, &request, &mut errors);
             }
         }
         self.invalid_unless_empty(&new, &errors)?;
         if part == Part::Main {
             self.tell_warnings(&new, Some(old));
         }
-        self.api
-            .admission
-            .validate(self, Operation::Update, Some(&new), Some(old), dry_run)
-            .await?;
-        Ok(new)
+        if part != Part::Admitted {
+            chain.validate(&attributes, Some(&new)).await?;
+        }
+        Ok((new, claim))
     }
 
     /// What an update can never change.
     fn carry_over(&self, old: &Object, new: &mut Object, part: Part) {
         if part == Part::Status {
             let status = new.remove("status");
-            let resource_version = new.resource_version().to_owned();
+            let metadata = new.remove("metadata");
             *new = old.clone();
-            new.set_meta("resourceVersion", resource_version);
+            new.extend(metadata.map(|metadata| ("metadata".to_owned(), metadata)));
+            for field in self.resource.kind.writes.status_keeps {
+                new.carry_meta(old, field);
+            }
             match status {
                 Some(status) => new.insert("status".into(), status),
                 None => new.remove("status"),
             };
-        } else if part == Part::Main && self.resource.kind.has_status() {
+        } else if part.is_main() && self.resource.kind.has_status() {
             match old.get("status") {
                 Some(status) => new.insert("status".into(), status.clone()),
                 None => new.remove("status"),
@@ -362,14 +400,10 @@ impl Call<'_> {
 
     fn count_generation(&self, old: &Object, new: &mut Object) {
         if let Generation::Of(fields) = self.resource.kind.generation {
-            let mut conformed = new.clone();
             if let Some(storage) = &self.resource.storage {
-                rhumb_schema::conform(self.api.table, storage.schema, &mut conformed);
+                rhumb_schema::conform(self.api.table, storage.schema, new);
             }
-            if fields
-                .iter()
-                .any(|&path| at(&conformed, path) != at(old, path))
-            {
+            if fields.iter().any(|&path| at(new, path) != at(old, path)) {
                 new.set_meta("generation", old.generation() + 1);
             }
         }
@@ -397,6 +431,21 @@ impl Call<'_> {
             self.warn(warning);
         }
     }
+}
+
+fn done(object: Object, deleted: bool) -> Attempt {
+    Attempt::Done(Written { object, deleted })
+}
+
+/// A transaction that also does what companions ask for.
+pub(crate) fn with(transaction: Transaction, companions: Vec<Operation>) -> Transaction {
+    companions
+        .into_iter()
+        .fold(transaction, |transaction, operation| match operation {
+            Operation::Put { key, value, expect } => transaction.put(key, value, expect),
+            Operation::Delete { key, expect } => transaction.delete(key, expect),
+            Operation::Check { key, expect } => transaction.check(key, expect),
+        })
 }
 
 /// The value at a path like `metadata.annotations`.

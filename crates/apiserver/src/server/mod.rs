@@ -3,10 +3,15 @@
 mod authenticate;
 mod connections;
 mod health;
+mod idle;
 mod inflight;
 mod pipeline;
 mod route;
+mod trace;
 mod version;
+mod websocket;
 
 pub use connections::{ConnectionLimits, Server};
+pub(crate) use idle::Activity;
+pub use inflight::{InFlight, READS_MAX, WRITES_MAX};
 pub use pipeline::{Peer, Service};

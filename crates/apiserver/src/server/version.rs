@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-pub const MINOR: &str = "36";
+const MINOR: &str = "36";
 
 /// The answer to `/version`. The build metadata says that it is rhumb; clients compare only what is before it.
 pub(super) fn document() -> Value {

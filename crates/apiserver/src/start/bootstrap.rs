@@ -8,14 +8,28 @@ use rhumb_auth::User;
 use rhumb_auth::bootstrap::{Reconciled, objects, reconcile};
 use rhumb_meta::ObjectKey;
 use rhumb_store::{Expect, OPERATIONS_MAX, Transaction};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::Api;
-use crate::objects::MetadataMut;
+use crate::objects::{Metadata, MetadataMut};
 use crate::request::{Query, Target};
-use crate::resources::Call;
+use crate::resources::{Call, Claim, with};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+/// The classes of pods that a cluster cannot do without.
+const PRIORITY_CLASSES: [(&str, i64, &str); 2] = [
+    (
+        "system-node-critical",
+        2_000_001_000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
+    (
+        "system-cluster-critical",
+        2_000_000_000,
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    ),
+];
+
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Stores what is missing, in as few commits as can be. What was changed by someone stays as they left it, but
@@ -23,16 +37,21 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 pub(super) async fn run(api: &Arc<Api>) -> Result<(), String> {
     let mut batch = Batch::new(api);
     for name in NAMESPACES {
-        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        if let serde_json::Value::Object(object) = object {
-            batch
-                .add("", "namespaces", None, name, |existing| {
-                    existing.is_none().then(|| object.clone())
-                })
-                .await?;
-        }
+        batch
+            .create("", "namespaces", None, json!({"metadata": {"name": name}}))
+            .await?;
     }
     batch.flush().await?;
+    for (name, value, description) in PRIORITY_CLASSES {
+        batch
+            .create(
+                "scheduling.k8s.io",
+                "priorityclasses",
+                None,
+                json!({"metadata": {"name": name}, "value": value, "description": description}),
+            )
+            .await?;
+    }
     for wanted in objects() {
         let namespace = Some(wanted.namespace).filter(|namespace| !namespace.is_empty());
         let decide =
@@ -56,17 +75,19 @@ pub(super) async fn run(api: &Arc<Api>) -> Result<(), String> {
 }
 
 /// Writes that are committed together.
-struct Batch<'a> {
+pub(super) struct Batch<'a> {
     api: &'a Arc<Api>,
     user: User,
     query: Query,
     headers: HeaderMap,
     transaction: Transaction,
     count: usize,
+    /// What was chosen for the objects in it.
+    claims: Vec<Claim>,
 }
 
 impl<'a> Batch<'a> {
-    fn new(api: &'a Arc<Api>) -> Batch<'a> {
+    pub(super) fn new(api: &'a Arc<Api>) -> Batch<'a> {
         Batch {
             api,
             user: User::server(),
@@ -74,11 +95,30 @@ impl<'a> Batch<'a> {
             headers: HeaderMap::new(),
             transaction: Transaction::new(),
             count: 0,
+            claims: Vec::new(),
         }
     }
 
+    /// Adds an object, if there is none of its name.
+    pub(super) async fn create(
+        &mut self,
+        group: &str,
+        plural: &str,
+        namespace: Option<&str>,
+        object: Value,
+    ) -> Result<(), String> {
+        let Value::Object(object) = object else {
+            return Err(format!("{plural}: no object"));
+        };
+        let name = object.name().to_owned();
+        self.add(group, plural, namespace, &name, |existing| {
+            existing.is_none().then_some(object)
+        })
+        .await
+    }
+
     /// Adds an object, if `decide` wants one in place of what is there.
-    async fn add(
+    pub(super) async fn add(
         &mut self,
         group: &str,
         plural: &str,
@@ -131,22 +171,27 @@ impl<'a> Batch<'a> {
             now: self.api.clock.wall(),
             warnings: Mutex::new(Vec::new()),
         };
+        let mut companions = Vec::new();
         if existing.is_none() {
             if let Some(namespace) = namespace {
                 object.set_meta("namespace", namespace);
             }
-            call.complete_new(&mut object)
-                .await
-                .map_err(|status| fail(&status.message))?;
+            let refused = |status: rhumb_meta::Status| fail(&status.message);
+            self.claims
+                .push(call.complete_new(&mut object).await.map_err(refused)?);
+            companions = call
+                .companion_operations(None, Some(&object))
+                .map_err(refused)?;
         }
         let bytes = call
             .stored_bytes(&mut object)
             .map_err(|status| fail(&status.message))?;
         let expect = existing.map_or(Expect::Absent, |entry| Expect::At(entry.revision()));
         let transaction = std::mem::take(&mut self.transaction);
-        self.transaction = transaction.put(storage.prefix.object(&key), bytes, expect);
-        self.count += 1;
-        if self.count == OPERATIONS_MAX {
+        self.count += 1 + companions.len();
+        let put = transaction.put(storage.prefix.object(&key), bytes, expect);
+        self.transaction = with(put, companions);
+        if self.count > OPERATIONS_MAX / 2 {
             self.flush().await?;
         }
         Ok(())
@@ -154,11 +199,12 @@ impl<'a> Batch<'a> {
 
     /// Commits what was added. A conflict means that another server on the same store was quicker: its objects
     /// are as good as ours.
-    async fn flush(&mut self) -> Result<(), String> {
+    pub(super) async fn flush(&mut self) -> Result<(), String> {
         let transaction = std::mem::take(&mut self.transaction);
         if std::mem::take(&mut self.count) == 0 {
             return Ok(());
         }
+        let _claims = std::mem::take(&mut self.claims);
         match self.api.store.commit(transaction).await {
             Ok(revision) => {
                 self.api.seen(revision).await;

@@ -3,8 +3,11 @@
 mod accounts;
 mod aggregation;
 mod bootstrap;
+mod companions;
 mod policy;
+mod services;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -19,7 +22,8 @@ use rhumb_store::Store;
 
 use crate::objects::Projection;
 use crate::openapi::Documents;
-use crate::resources::{Registry, RegistryError, stored_kinds};
+use crate::resources::allocation::{NODE_PORTS, PortProjector, ServiceAllocator, ServiceRanges};
+use crate::resources::{CompanionSet, Registry, RegistryError, stored_kinds};
 use crate::{Api, admission};
 
 /// What a server is made of.
@@ -34,6 +38,10 @@ pub struct Options {
     pub issuer: String,
     /// Where clients find the server: `127.0.0.1:6443`.
     pub public_address: String,
+    pub admission: admission::Chain,
+    pub services: ServiceRanges,
+    /// Where pods find the server; without it the `kubernetes` service has no endpoints.
+    pub advertised: Option<SocketAddr>,
 }
 
 /// Why a server cannot start.
@@ -59,6 +67,10 @@ impl Api {
         let hub = start_hub(&options, &kinds).await?;
         let registry = Registry::new(kinds, table, |prefix| hub.cache(prefix))?;
         let (policy, roles_changed) = policy::follow(&registry);
+        let node_ports = hub
+            .cache(&StoragePrefix::new(NODE_PORTS)?)
+            .ok_or_else(|| StartError::Bootstrap("node ports are not cached".to_owned()))?;
+        let allocator = ServiceAllocator::new(options.services.clone(), node_ports);
         let (authenticator, issuer) =
             service_accounts(options.issuer, options.service_account_key, &registry);
         let api = Arc::new(Api {
@@ -68,7 +80,8 @@ impl Api {
             defaults: Defaults::new(table, rhumb_api::defaults::by_type())?,
             gates: options.gates,
             clock: options.clock,
-            admission: admission::Chain::default(),
+            admission: options.admission,
+            companions: CompanionSet::default().with("", "services", allocator),
             authenticator: match options.tokens {
                 Some(tokens) => authenticator.with_token_file(tokens),
                 None => authenticator,
@@ -81,6 +94,11 @@ impl Api {
             closing: AtomicBool::new(false),
         });
         bootstrap::run(&api).await.map_err(StartError::Bootstrap)?;
+        companions::repair(&api).await;
+        companions::keep_addresses(&api);
+        services::run(&api, &options.services, options.advertised)
+            .await
+            .map_err(StartError::Bootstrap)?;
         aggregation::keep(&api, roles_changed);
         Ok(api)
     }
@@ -94,6 +112,10 @@ async fn start_hub(options: &Options, kinds: &[Kind]) -> Result<Hub, StartError>
             projector: Arc::new(Projection::new(stored.kind, &stored.api_version)),
         });
     }
+    resources.push(rhumb_cache::Resource {
+        prefix: StoragePrefix::new(NODE_PORTS)?,
+        projector: Arc::new(PortProjector),
+    });
     let cache_options = rhumb_cache::Options {
         clock: options.clock.clone(),
         ..rhumb_cache::Options::default()

@@ -5,7 +5,7 @@ mod store;
 mod tls;
 
 use std::io::{IsTerminal, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use rhumb_api::Gates;
 use rhumb_apiserver::Api;
-use rhumb_apiserver::server::{ConnectionLimits, Server, Service};
+use rhumb_apiserver::resources::allocation::ServiceRanges;
+use rhumb_apiserver::server::{ConnectionLimits, Server};
 use rhumb_apiserver::start::Options;
 use rhumb_auth::authn::TokenFile;
 use rhumb_meta::{Clock, SystemClock};
@@ -28,9 +29,6 @@ use crate::pki;
 
 /// How long requests that are under way may take once the server is told to end.
 const DRAIN_MAX: Duration = Duration::from_secs(20);
-
-/// The first address of the range that services get theirs from: the API server's own.
-const SERVICE_ADDRESS: [u8; 4] = [10, 0, 0, 1];
 
 pub(crate) fn run(flags: Flags) -> Result<ExitCode> {
     tokio::runtime::Builder::new_multi_thread()
@@ -48,6 +46,8 @@ async fn serve(flags: Flags) -> Result<()> {
     for note in notes {
         tracing::warn!("{note}");
     }
+    let admission = flags.admission()?;
+    let services = flags.services()?;
     let tokens = flags
         .token_auth_file
         .as_deref()
@@ -57,13 +57,15 @@ async fn serve(flags: Flags) -> Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let listener = listen(&flags).await?;
     let address = listener.local_addr().context("the address of the server")?;
-    let names = server_names(address);
+    let advertised = flags.advertised();
+    let names = server_names(address, &services, advertised);
     let pki = pki::open(&directory, &names, clock.wall())?;
     let url = format!("https://{}", reachable(address));
     let kubeconfig = directory.join("admin.kubeconfig");
-    pki::write_kubeconfig(&kubeconfig, &pki, &url)?;
     let tls = tls::config(&pki)?;
+    // The kubeconfig is of the server that has the store: another one may be running here.
     let (store, store_name) = store::open(&flags, &directory).await?;
+    pki::write_kubeconfig(&kubeconfig, &pki, &url)?;
     let api = Api::start(Options {
         store,
         clock,
@@ -72,12 +74,15 @@ async fn serve(flags: Flags) -> Result<()> {
         service_account_key: pki.service_account_key,
         issuer: flags.service_account_issuer.clone(),
         public_address: reachable(address).to_string(),
+        admission,
+        services,
+        advertised: advertised.map(|ip| SocketAddr::new(ip, address.port())),
     })
     .await?;
     let server = Server {
         listener,
         tls,
-        service: Arc::new(Service::new(api.clone())),
+        service: Arc::new(flags.service(api.clone())?),
         limits: ConnectionLimits::default(),
     };
     let server = tokio::spawn(server.run(stop.clone(), DRAIN_MAX));
@@ -96,9 +101,18 @@ async fn serve(flags: Flags) -> Result<()> {
 }
 
 /// Everything that clients call this server.
-fn server_names(address: SocketAddr) -> pki::ServerNames {
-    let mut names = pki::ServerNames::new(SERVICE_ADDRESS.into());
+fn server_names(
+    address: SocketAddr,
+    services: &ServiceRanges,
+    advertised: Option<IpAddr>,
+) -> pki::ServerNames {
+    // The first address of the range that services get theirs from is the API server's own.
+    let service = services.first().unwrap_or(IpAddr::from([10, 0, 0, 1]));
+    let mut names = pki::ServerNames::new(service);
     names.add_address(address.ip());
+    if let Some(advertised) = advertised {
+        names.add_address(advertised);
+    }
     if let Some(host) = pki::host_name() {
         names.add_host(&host);
     }

@@ -15,6 +15,7 @@ pub(super) fn kind() -> Kind {
         "mutatingadmissionpolicies",
         "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicy",
     )
+    .any_finalizers()
     .category("api-extensions")
     .generation(Generation::Of(&["spec"]))
     .updates_need_version()

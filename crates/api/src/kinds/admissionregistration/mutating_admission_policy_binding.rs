@@ -14,6 +14,7 @@ pub(super) fn kind() -> Kind {
         "mutatingadmissionpolicybindings",
         "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicyBinding",
     )
+    .any_finalizers()
     .category("api-extensions")
     .generation(Generation::Of(&["spec"]))
     .updates_need_version()

@@ -12,6 +12,7 @@ pub(super) fn kind() -> Kind {
         "mutatingwebhookconfigurations",
         "io.k8s.api.admissionregistration.v1.MutatingWebhookConfiguration",
     )
+    .any_finalizers()
     .category("api-extensions")
     .generation(Generation::Of(&["webhooks"]))
     .updates_need_version()

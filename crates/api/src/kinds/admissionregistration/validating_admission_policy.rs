@@ -18,9 +18,11 @@ pub(super) fn kind() -> Kind {
         "validatingadmissionpolicies",
         "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicy",
     )
+    .any_finalizers()
     .category("api-extensions")
     .generation(Generation::Of(&["spec"]))
     .status()
+    .status_keeps(crate::kind::ALL_OF_METADATA)
     .updates_need_version()
     .rules(ValidatingAdmissionPolicy)
 }

@@ -17,6 +17,7 @@ pub(super) fn kind() -> Kind {
         "validatingadmissionpolicybindings",
         "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBinding",
     )
+    .any_finalizers()
     .category("api-extensions")
     .generation(Generation::Of(&["spec"]))
     .updates_need_version()

@@ -12,6 +12,7 @@ pub(super) fn kind() -> Kind {
         "validatingwebhookconfigurations",
         "io.k8s.api.admissionregistration.v1.ValidatingWebhookConfiguration",
     )
+    .any_finalizers()
     .category("api-extensions")
     .generation(Generation::Of(&["webhooks"]))
     .updates_need_version()

@@ -20,6 +20,7 @@ pub(super) fn kind() -> Kind {
         "customresourcedefinitions",
         "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",
     )
+    .any_finalizers()
     .short(&["crd", "crds"])
     .category("api-extensions")
     .storage("apiextensions.k8s.io/customresourcedefinitions")

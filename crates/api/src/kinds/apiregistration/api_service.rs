@@ -16,9 +16,11 @@ pub(super) fn kind() -> Kind {
         "apiservices",
         "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService",
     )
+    .any_finalizers()
     .category("api-extensions")
     .storage("apiregistration.k8s.io/apiservices")
     .status()
+    .status_keeps(crate::kind::ALL_OF_METADATA)
     .names(NameRule::PathSegment)
     .updates_need_version()
     .rules(ApiService)

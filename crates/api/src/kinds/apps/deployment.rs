@@ -20,6 +20,7 @@ pub(super) fn kind() -> Kind {
     .generation(Generation::Of(&["spec"]))
     .scale("spec.replicas", "status.replicas", "spec.selector")
     .status()
+    .status_keeps(&["labels"])
     .rules(Deployment)
 }
 

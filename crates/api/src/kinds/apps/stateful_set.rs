@@ -9,7 +9,7 @@ use crate::gates::Feature;
 use crate::kinds::core::persistent_volume_claim;
 use crate::selectors;
 use crate::workloads::checks;
-use crate::{Generation, Kind, NameRule, Object, Request, Rules, Scope, View, edit};
+use crate::{Generation, Kind, NameRule, Object, Request, Rules, Scope, View, edit, fields};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -52,6 +52,14 @@ struct Tolerance {
 }
 
 impl Rules for StatefulSet {
+    /// Claim templates say what they are.
+    fn default(&self, object: &mut Object) {
+        for claim in fields::objects_mut(object, "spec.volumeClaimTemplates") {
+            claim.insert("apiVersion".to_owned(), "v1".into());
+            claim.insert("kind".to_owned(), "PersistentVolumeClaim".into());
+        }
+    }
+
     fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
         prepare_max_unavailable(object, None, request);
     }

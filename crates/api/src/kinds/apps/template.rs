@@ -61,7 +61,12 @@ pub(super) fn validate_for_replica_set(
     let field = spec.field("selector");
     validate_selector(&field, "deployment", errors);
     let Some(selector) = checks::selector(&field) else {
-        field.invalid(errors, "invalid label selector");
+        let shown = checks::selector_shown(&field);
+        errors.push(Error::invalid(
+            field.path(),
+            shown,
+            "invalid label selector",
+        ));
         return;
     };
     let template = spec.field("template");

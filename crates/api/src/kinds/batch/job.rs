@@ -20,6 +20,7 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.batch.v1.Job",
     )
     .orphans_dependents()
+    .warns_of_orphans("child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning")
     .category("all")
     .generation(Generation::Of(&["spec"]))
     .status()

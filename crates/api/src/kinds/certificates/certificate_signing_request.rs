@@ -46,6 +46,15 @@ impl Rules for CertificateSigningRequest {
             if !request.user.is_empty() {
                 spec.insert("username".to_owned(), json!(request.user));
             }
+            if !request.uid.is_empty() {
+                spec.insert("uid".to_owned(), json!(request.uid));
+            }
+            if !request.groups.is_empty() {
+                spec.insert("groups".to_owned(), json!(request.groups));
+            }
+            if let Some(extra) = request.extra.filter(|extra| !extra.is_empty()) {
+                spec.insert("extra".to_owned(), json!(extra));
+            }
         });
     }
 

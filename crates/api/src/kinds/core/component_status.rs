@@ -14,4 +14,5 @@ pub(super) fn kind() -> Kind {
     .short(&["cs"])
     .verbs(&[Verb::Get, Verb::List])
     .not_stored()
+    .deprecated("v1 ComponentStatus is deprecated in v1.19+")
 }

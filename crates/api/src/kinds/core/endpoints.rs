@@ -18,6 +18,7 @@ pub(super) fn kind() -> Kind {
     .short(&["ep"])
     .storage("services/endpoints")
     .updates_create()
+    .deprecated("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
     .rules(EndpointsRules)
 }
 

@@ -170,6 +170,8 @@ const IMMUTABLE: &[(&str, Shape)] = &[
     ("firstTimestamp", Shape::Other),
     ("lastTimestamp", Shape::Other),
     ("count", Shape::Number),
+    // Upstream asks twice.
+    ("reason", Shape::Text),
     ("type", Shape::Text),
     ("eventTime", Shape::Other),
     ("action", Shape::Text),

@@ -47,6 +47,7 @@ pub(super) fn kind() -> Kind {
     )
     .speaks("", "v1", "NodeProxyOptions")
     .status()
+    .create_with_status()
 }
 
 #[derive(Debug)]

@@ -95,6 +95,7 @@ pub(super) fn kind() -> Kind {
         &[Verb::Get, Verb::Patch, Verb::Update],
     )
     .status()
+    .status_keeps(&["ownerReferences"])
 }
 
 fn text(pod: &Object, part: &str, name: &str) -> String {
@@ -167,6 +168,35 @@ impl Rules for PodRules {
         errors: &mut ErrorList,
     ) {
         pods::validate_status_update(pod, old, errors);
+    }
+
+    fn prepare_subresource(
+        &self,
+        subresource: &str,
+        pod: &mut Object,
+        old: &Object,
+        _: &Request<'_>,
+    ) {
+        match subresource {
+            "ephemeralcontainers" => pods::prepare_ephemeral_containers(pod, old),
+            "resize" => pods::prepare_resize(pod, old),
+            _ => {}
+        }
+    }
+
+    fn validate_subresource(
+        &self,
+        subresource: &str,
+        pod: &View<'_>,
+        old: &View<'_>,
+        _: &Request<'_>,
+        errors: &mut ErrorList,
+    ) {
+        match subresource {
+            "ephemeralcontainers" => pods::validate_ephemeral_containers(pod, old, errors),
+            "resize" => pods::validate_resize(pod, old, errors),
+            _ => {}
+        }
     }
 
     fn warnings(&self, pod: &View<'_>, old: Option<&View<'_>>, warnings: &mut Vec<String>) {

@@ -17,6 +17,7 @@ pub(super) fn kind() -> Kind {
         "io.k8s.api.networking.v1.ServiceCIDR",
     )
     .status()
+    .status_keeps(crate::kind::ALL_OF_METADATA)
     .rules(ServiceCidrRules)
 }
 

@@ -5,10 +5,8 @@ use std::collections::HashSet;
 use rhumb_meta::field::ErrorList;
 use rhumb_meta::validation;
 
-use crate::resource_names;
-use crate::selectors;
 use crate::workloads::checks;
-use crate::{Kind, Request, Rules, Scope, View};
+use crate::{Kind, Request, Rules, Scope, View, resource_names, selectors};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -19,6 +17,7 @@ pub(super) fn kind() -> Kind {
         "runtimeclasses",
         "io.k8s.api.node.v1.RuntimeClass",
     )
+    .any_finalizers()
     .updates_create()
     .updates_need_version()
     .rules(RuntimeClass)
@@ -56,7 +55,7 @@ impl Rules for RuntimeClass {
         errors: &mut ErrorList,
     ) {
         self.validate_create(object, request, errors);
-        checks::immutable(&object.field("handler"), &old.field("handler"), errors);
+        crate::checks::immutable_text(&object.field("handler"), &old.field("handler"), errors);
     }
 }
 
@@ -91,11 +90,6 @@ mod tests {
                 "handler: Invalid value: \"a.b\": must not contain dots",
                 "scheduling.tolerations[1]: Duplicate value: {\"key\":\"a\"}",
             ],
-        );
-        check_create(
-            &kind(),
-            &json!({"handler": "fast", "overhead": {"podFixed": {"cpu": "-1"}}}),
-            &["overhead.limits[cpu]: Invalid value: \"-1\": must be greater than or equal to 0"],
         );
         check_update(
             &kind(),

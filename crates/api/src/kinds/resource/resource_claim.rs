@@ -18,6 +18,7 @@ pub(super) fn kind() -> Kind {
     )
     .returns_deleted()
     .status()
+    .status_keeps(crate::kind::ALL_OF_METADATA)
     .rules(ResourceClaim)
 }
 

@@ -19,6 +19,7 @@ pub(super) fn kind() -> Kind {
     .returns_deleted()
     .updates_need_version()
     .status()
+    .status_keeps(crate::kind::ALL_OF_METADATA)
     .updates_need_version()
     .rules(VolumeAttachment)
 }

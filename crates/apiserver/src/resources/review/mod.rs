@@ -9,12 +9,13 @@ use serde_json::{Value, json};
 
 use super::create::place_in_namespace;
 use super::{Call, render};
+use crate::admission::Operation;
 use crate::http::Reply;
 use crate::objects::Metadata;
 use crate::request::WriteOptions;
 
 /// The answer to a review; `None` if the kind is none.
-pub(super) fn answer(call: &Call<'_>) -> Option<Result<Reply, Status>> {
+pub(super) async fn answer(call: &Call<'_>) -> Option<Result<Reply, Status>> {
     let review = match &*call.resource.kind.name {
         "SelfSubjectReview" => self_subject,
         "TokenReview" => token::review,
@@ -24,17 +25,20 @@ pub(super) fn answer(call: &Call<'_>) -> Option<Result<Reply, Status>> {
         "SelfSubjectRulesReview" => access::self_rules,
         _ => return None,
     };
-    Some(run(call, review))
+    Some(run(call, review).await)
 }
 
 /// Fills in the status of a review. Its answer is the review itself.
-fn run(
+async fn run(
     call: &Call<'_>,
     review: fn(&Call<'_>, &mut Value) -> Result<(), Status>,
 ) -> Result<Reply, Status> {
     let options = WriteOptions::parse(call.query, "CreateOptions")?;
     let mut object = call.decode(call.expected(), options.field_validation)?;
     place_in_namespace(call, &mut object)?;
+    let attributes = call.attributes(Operation::Create, None, options.dry_run);
+    let chain = &call.api.admission;
+    chain.admit(&attributes, Some(&mut object)).await?;
     let has_metadata = object
         .metadata()
         .is_some_and(|metadata| !metadata.is_empty());

@@ -6,18 +6,19 @@ use rhumb_meta::field::{Error, ErrorList, Path};
 use rhumb_meta::{GroupKind, ObjectKey, Status};
 use serde_json::{Value, json};
 
+use crate::admission::Operation;
 use crate::http::Reply;
 use crate::objects::{Metadata, MetadataMut};
 use crate::request::WriteOptions;
 use crate::resources::codec::Expected;
 use crate::resources::write::{Change, Current, Edit};
-use crate::resources::{Call, render};
+use crate::resources::{Call, Claim};
 
 const KIND: &str = "Binding";
 
 /// POST to `pods/<name>/binding`.
 pub(super) async fn bind(call: &Call<'_>) -> Result<Reply, Status> {
-    bind_pod(call, call.name()).await
+    bind_pod(call, call, call.name()).await
 }
 
 /// POST to `bindings`: the pod is the one that the binding is named after.
@@ -44,23 +45,28 @@ pub(crate) async fn bind_collection(call: &Call<'_>) -> Result<Reply, Status> {
         now: call.now,
         warnings: std::sync::Mutex::default(),
     };
-    bind_pod(&on_pods, binding.name()).await
+    bind_pod(call, &on_pods, binding.name()).await
 }
 
-async fn bind_pod(call: &Call<'_>, name: &str) -> Result<Reply, Status> {
+/// `asked` is the request as it came: admission sees that one.
+async fn bind_pod(asked: &Call<'_>, call: &Call<'_>, name: &str) -> Result<Reply, Status> {
     let options = WriteOptions::parse(call.query, "CreateOptions")?;
     let expected = Expected {
         api_version: "v1",
         kind: KIND,
         schema: call.api.type_named("io.k8s.api.core.v1.Binding")?,
     };
-    let binding = call.decode(expected, options.field_validation)?;
-    if !binding.name().is_empty() && binding.name() != name {
+    let mut binding = call.decode(expected, options.field_validation)?;
+    if binding.name() != name {
         return Err(Status::bad_request(
             "name in URL does not match name in Binding object",
         ));
     }
+    let attributes = asked.attributes(Operation::Create, None, options.dry_run);
+    let chain = &call.api.admission;
+    chain.mutate(&attributes, Some(&mut binding)).await?;
     check(&binding, name)?;
+    chain.validate(&attributes, Some(&binding)).await?;
     let key = ObjectKey::new(call.namespace(), name).map_err(|_| call.not_found())?;
     call.change(
         &key,
@@ -71,7 +77,7 @@ async fn bind_pod(call: &Call<'_>, name: &str) -> Result<Reply, Status> {
         },
     )
     .await?;
-    render::created(call)
+    super::created(call)
 }
 
 fn node_of(binding: &Object) -> &str {
@@ -123,14 +129,17 @@ impl Edit for Bind<'_> {
         };
         let uid = self.binding.uid();
         if !uid.is_empty() && uid != pod.uid() {
-            return Err(conflict(format!(
-                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                pod.uid()
-            )));
+            return Err(self.precondition_failed(
+                &pod,
+                format_args!(
+                    "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                    pod.uid()
+                ),
+            ));
         }
         let version = self.binding.resource_version();
         if !version.is_empty() && version != current.revision.to_string() {
-            return Err(conflict(format!(
+            return Err(self.precondition_failed(&pod, format_args!(
                 "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
                 current.revision
             )));
@@ -167,7 +176,7 @@ impl Edit for Bind<'_> {
             )));
         }
         self.assign(&mut pod, spec);
-        Ok(Change::Put(pod))
+        Ok(Change::Put(pod, Claim::default()))
     }
 
     fn is_conditional(&self) -> bool {
@@ -176,6 +185,18 @@ impl Edit for Bind<'_> {
 }
 
 impl Bind<'_> {
+    /// Upstream says this in the words of its store.
+    fn precondition_failed(&self, pod: &Object, message: std::fmt::Arguments<'_>) -> Status {
+        let (namespace, name) = (pod.namespace(), pod.name());
+        Status::conflict(
+            &self.call.resource.group_resource,
+            name,
+            format_args!(
+                "StorageError: invalid object, Code: 4, Key: /registry/pods/{namespace}/{name}, ResourceVersion: 0, AdditionalErrorMsg: {message}"
+            ),
+        )
+    }
+
     fn assign(&self, pod: &mut Object, mut spec: Object) {
         spec.insert("nodeName".into(), node_of(self.binding).into());
         pod.insert("spec".into(), Value::Object(spec));

@@ -6,19 +6,25 @@ use rhumb_meta::status::{CauseType, StatusCause};
 use rhumb_meta::{LabelSelector, ObjectKey, Status};
 use serde_json::{Value, json};
 
+use crate::admission::Operation;
 use crate::http::Reply;
 use crate::objects::{Metadata, MetadataMut};
 use crate::request::{DeleteOptions, WriteOptions};
 use crate::resources::codec::Expected;
-use crate::resources::delete::delete_key;
+use crate::resources::delete::delete_admitted;
 use crate::resources::write::{Change, Current, Edit};
-use crate::resources::{Call, render};
+use crate::resources::{Call, Claim};
 
 const API_VERSION: &str = "policy/v1";
 const KIND: &str = "Eviction";
 
 /// Pods that a budget waits for; more mean that whoever keeps the budget is not running.
 const DISRUPTED_PODS_MAX: usize = 2000;
+
+/// How long a client waits for whoever keeps the budget to look at it.
+const PROCESSING_RETRY_SECONDS: i32 = 10;
+
+const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
 
 pub(super) async fn evict(call: &Call<'_>) -> Result<Reply, Status> {
     let write = WriteOptions::parse(call.query, "CreateOptions")?;
@@ -27,12 +33,15 @@ pub(super) async fn evict(call: &Call<'_>) -> Result<Reply, Status> {
         kind: KIND,
         schema: call.api.type_named("io.k8s.api.policy.v1.Eviction")?,
     };
-    let eviction = call.decode(expected, write.field_validation)?;
+    let mut eviction = call.decode(expected, write.field_validation)?;
     if !eviction.name().is_empty() && eviction.name() != call.name() {
         return Err(Status::bad_request(
             "name in URL does not match name in Eviction object",
         ));
     }
+    let attributes = call.attributes(Operation::Create, None, write.dry_run);
+    let chain = &call.api.admission;
+    chain.admit(&attributes, Some(&mut eviction)).await?;
     let body = eviction
         .get("deleteOptions")
         .map(Value::to_string)
@@ -47,8 +56,8 @@ pub(super) async fn evict(call: &Call<'_>) -> Result<Reply, Status> {
             .precondition_uid
             .get_or_insert_with(|| pod.object.uid().to_owned());
     }
-    delete_key(call, &key, &options).await?;
-    render::created(call)
+    delete_admitted(call, &key, &options).await?;
+    super::created(call)
 }
 
 /// A pod that does not run, or is going already, disturbs nobody.
@@ -159,11 +168,11 @@ impl Edit for Disrupt<'_> {
         let observed = status["observedGeneration"].as_i64().unwrap_or(0);
         if observed < budget.generation() {
             return Err(refused(
-                budget,
                 format!(
                     "The disruption budget {} is still being processed by the server.",
                     budget.name()
                 ),
+                PROCESSING_RETRY_SECONDS,
             ));
         }
         let waiting = status["disruptedPods"]
@@ -171,21 +180,18 @@ impl Edit for Disrupt<'_> {
             .map_or(0, serde_json::Map::len);
         if waiting > DISRUPTED_PODS_MAX {
             return Err(Status::forbidden(
-                &rhumb_meta::GroupResource::new("policy", "poddisruptionbudgets"),
+                &rhumb_meta::GroupResource::new("policy", "poddisruptionbudget"),
                 budget.name(),
                 "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
             ));
         }
         if allowed <= 0 {
-            return Err(refused(
-                budget,
-                format!(
-                    "The disruption budget {} needs {desired} healthy pods and has {healthy} currently",
-                    budget.name()
-                ),
-            ));
+            return Err(refused(used_up(budget.name(), &status), 0));
         }
         status["disruptionsAllowed"] = (allowed - 1).into();
+        if allowed == 1 {
+            self.no_more(&mut status);
+        }
         if !status["disruptedPods"].is_object() {
             status["disruptedPods"] = json!({});
         }
@@ -193,7 +199,7 @@ impl Edit for Disrupt<'_> {
         let mut budget = budget.clone();
         budget.insert("status".into(), status);
         budget.clear_meta("managedFields");
-        Ok(Change::Put(budget))
+        Ok(Change::Put(budget, Claim::default()))
     }
 
     fn is_conditional(&self) -> bool {
@@ -201,10 +207,67 @@ impl Edit for Disrupt<'_> {
     }
 }
 
-fn refused(_budget: &Object, cause: String) -> Status {
+impl Disrupt<'_> {
+    /// Notes that the budget is used up.
+    fn no_more(&self, status: &mut Value) {
+        let mut conditions = match status["conditions"].take() {
+            Value::Array(conditions) => conditions,
+            _ => Vec::new(),
+        };
+        let mut condition = json!({
+            "type": DISRUPTION_ALLOWED,
+            "status": "False",
+            "reason": "InsufficientPods",
+            "message": "",
+            "observedGeneration": status["observedGeneration"],
+            "lastTransitionTime": self.now,
+        });
+        match conditions
+            .iter_mut()
+            .find(|condition| condition["type"] == DISRUPTION_ALLOWED)
+        {
+            Some(old) => {
+                if old["status"] == condition["status"] {
+                    condition["lastTransitionTime"] = old["lastTransitionTime"].take();
+                }
+                *old = condition;
+            }
+            None => conditions.push(condition),
+        }
+        status["conditions"] = Value::Array(conditions);
+    }
+}
+
+/// Why nothing more may be disturbed now.
+fn used_up(budget: &str, status: &Value) -> String {
+    let condition = status["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|condition| condition["type"] == DISRUPTION_ALLOWED)
+        .filter(|condition| condition["status"] == "False")
+        .map(|condition| {
+            let text = |field: &str| condition[field].as_str().unwrap_or_default();
+            (text("reason"), text("message"))
+        })
+        .filter(|(_, message)| !message.is_empty());
+    let healthy = status["currentHealthy"].as_i64().unwrap_or(0);
+    let desired = status["desiredHealthy"].as_i64().unwrap_or(0);
+    let refuses = format!("The disruption budget {budget} does not allow evicting pods currently");
+    match condition {
+        Some(("SyncFailed", message)) => format!("{refuses} because it failed sync: {message}"),
+        _ if healthy <= desired => format!(
+            "The disruption budget {budget} needs {desired} healthy pods and has {healthy} currently"
+        ),
+        Some((reason, message)) => format!("{refuses} ({reason}): {message}"),
+        None => refuses,
+    }
+}
+
+fn refused(cause: String, retry_seconds: i32) -> Status {
     let mut status = Status::too_many_requests(
         "Cannot evict pod as it would violate the pod's disruption budget.",
-        0,
+        retry_seconds,
     );
     let details = status.details.get_or_insert_default();
     details.causes.push(StatusCause {

@@ -6,11 +6,12 @@ mod node;
 mod scale;
 mod token;
 
+use http::StatusCode;
 use rhumb_api::SubresourceKind;
 use rhumb_meta::Status;
 
 use super::write::Part;
-use super::{Call, get, patch, update};
+use super::{Call, get, patch, render, update};
 use crate::http::Reply;
 
 pub(super) use binding::bind_collection;
@@ -40,6 +41,14 @@ pub(super) async fn answer(call: &Call<'_>, kind: SubresourceKind) -> Result<Rep
         SubresourceKind::Token => token::create(call).await,
         SubresourceKind::Node => node::answer(call).await,
     }
+}
+
+/// The answer to what was done and shows nothing.
+fn created(call: &Call<'_>) -> Result<Reply, Status> {
+    let mut status = Status::success(None);
+    status.code = StatusCode::CREATED.as_u16().into();
+    let status = serde_json::to_value(status).map_err(Status::internal_error)?;
+    render::value(call, StatusCode::CREATED, &status)
 }
 
 async fn part(call: &Call<'_>, part: Part) -> Result<Reply, Status> {

@@ -8,6 +8,7 @@ use rhumb_meta::field::{Error, ErrorList, Path};
 use rhumb_meta::{GroupKind, LabelSelector, Status};
 use serde_json::{Map, Value, json};
 
+use crate::admission::Operation;
 use crate::http::Reply;
 use crate::objects::{Metadata, MetadataMut};
 use crate::request::{FieldValidation, WriteOptions};
@@ -159,13 +160,18 @@ struct Rescale<'a> {
 #[async_trait]
 impl Edit for Rescale<'_> {
     async fn edit(&self, current: &Current) -> Result<Change, Status> {
-        let scale = match &self.wanted {
+        let before = scale_of(&current.object, self.paths);
+        let mut scale = match &self.wanted {
             Wanted::Scale(scale) => scale.clone(),
             Wanted::Patch(patch) => {
-                let before = scale_of(&current.object, self.paths);
-                patch.outcome(self.call, self.expected, before, self.validation)?
+                patch.outcome(self.call, self.expected, before.clone(), self.validation)?
             }
         };
+        let attributes = self
+            .call
+            .attributes(Operation::Update, Some(&before), self.dry_run);
+        let chain = &self.call.api.admission;
+        chain.mutate(&attributes, Some(&mut scale)).await?;
         check_scale(self.call, &scale)?;
         check_uid(self.call, current, &scale)?;
         check_version(self.call, current, &scale)?;
@@ -175,7 +181,8 @@ impl Edit for Rescale<'_> {
         let mut new = current.object.clone();
         set(&mut new, self.paths.replicas, replicas.into());
         new.set_meta("resourceVersion", current.revision.to_string());
-        update_to(self.call, current, new, Part::Main, self.dry_run).await
+        chain.validate(&attributes, Some(&scale)).await?;
+        update_to(self.call, current, new, Part::Admitted, self.dry_run).await
     }
 
     fn is_conditional(&self) -> bool {

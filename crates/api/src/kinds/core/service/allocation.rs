@@ -30,6 +30,8 @@ pub enum Refusal {
         address: IpAddr,
         range: AddressRange,
     },
+    #[error("the provided network does not match the current range")]
+    OtherNetwork,
     #[error("provided port is already allocated")]
     PortTaken,
     #[error("provided port is not in the valid range. The range of valid ports is {0}")]

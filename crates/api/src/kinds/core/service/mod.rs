@@ -67,8 +67,13 @@ const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
 struct ServiceRules;
 
 impl Rules for ServiceRules {
+    fn prepare_create(&self, object: &mut Object, _: &Request<'_>) {
+        drop_internal_policy(object);
+    }
+
     fn prepare_update(&self, object: &mut Object, old: &Object, _: &Request<'_>) {
         transitions::drop_what_the_type_does_not_have(object, old);
+        drop_internal_policy(object);
     }
 
     fn validate_create(&self, object: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
@@ -101,6 +106,13 @@ impl Rules for ServiceRules {
 
     fn warnings(&self, object: &View<'_>, _: Option<&View<'_>>, warnings: &mut Vec<String>) {
         warn(object, warnings);
+    }
+}
+
+/// A name elsewhere has no endpoints here, so there is no policy for them.
+fn drop_internal_policy(service: &mut Object) {
+    if fields::text(service, "spec.type") == "ExternalName" {
+        fields::remove(service, "spec.internalTrafficPolicy");
     }
 }
 

@@ -96,6 +96,15 @@ impl AddressRange {
         }
     }
 
+    /// Whether the address is of this network, be it one that can be given out or not.
+    pub fn covers(self, address: IpAddr) -> bool {
+        let prefix = match address {
+            IpAddr::V4(_) => 32,
+            IpAddr::V6(_) => 128,
+        };
+        self.block.contains(Block { address, prefix })
+    }
+
     /// The place of an address; `None` if it cannot be given out.
     pub fn place(self, address: IpAddr) -> Option<u128> {
         let place = match (self.block.address, address) {

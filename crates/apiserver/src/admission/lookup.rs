@@ -1,0 +1,63 @@
+//! Objects that plugins ask for, from the caches.
+
+use rhumb_api::Object;
+use rhumb_cache::Entry;
+use rhumb_meta::{ObjectKey, Status};
+
+use crate::resources::{Call, Storage};
+
+fn storage<'a>(call: &Call<'a>, group: &str, plural: &str) -> Option<&'a Storage> {
+    call.api.registry.find(group, plural)?.storage.as_ref()
+}
+
+fn parse(entry: &Entry) -> Result<Object, Status> {
+    serde_json::from_slice(entry.json_slice()).map_err(Status::internal_error)
+}
+
+/// An object without a namespace, by its name.
+pub(super) fn named(
+    call: &Call<'_>,
+    group: &str,
+    plural: &str,
+    name: &str,
+) -> Result<Option<Object>, Status> {
+    let (Some(storage), Ok(key)) = (storage(call, group, plural), ObjectKey::cluster(name)) else {
+        return Ok(None);
+    };
+    let entry = storage.cache.get(&key).map_err(Status::internal_error)?;
+    entry.map(|entry| parse(&entry)).transpose()
+}
+
+/// The same, and if the cache has none, from the store: another server may have made it just now.
+pub(super) async fn named_anywhere(
+    call: &Call<'_>,
+    group: &str,
+    plural: &str,
+    name: &str,
+) -> Result<Option<Object>, Status> {
+    if let Some(object) = named(call, group, plural, name)? {
+        return Ok(Some(object));
+    }
+    let (Some(storage), Ok(key)) = (storage(call, group, plural), ObjectKey::cluster(name)) else {
+        return Ok(None);
+    };
+    let entry = call.api.store.get(&storage.prefix.object(&key)).await;
+    match entry.map_err(Status::internal_error)? {
+        Some(entry) => serde_json::from_slice(&entry.value)
+            .map(Some)
+            .map_err(Status::internal_error),
+        None => Ok(None),
+    }
+}
+
+/// All objects of a resource of which there are few.
+pub(super) fn all(call: &Call<'_>, group: &str, plural: &str) -> Result<Vec<Object>, Status> {
+    let Some(storage) = storage(call, group, plural) else {
+        return Ok(Vec::new());
+    };
+    let snapshot = storage.cache.snapshot();
+    snapshot
+        .range(None, None)
+        .map(|entry| parse(entry))
+        .collect()
+}

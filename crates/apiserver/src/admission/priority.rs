@@ -1,0 +1,237 @@
+//! How important a pod is, from the name of its class.
+
+use async_trait::async_trait;
+use rhumb_api::{Object, fields};
+use rhumb_meta::Status;
+
+use super::{Attributes, Operation, Plugin, lookup};
+use crate::objects::Metadata;
+
+const GROUP: &str = "scheduling.k8s.io";
+const CLASSES: &str = "priorityclasses";
+
+#[derive(Debug)]
+pub(super) struct Priority;
+
+#[async_trait]
+impl Plugin for Priority {
+    async fn mutate(
+        &self,
+        attributes: &Attributes<'_>,
+        object: Option<&mut Object>,
+    ) -> Result<(), Status> {
+        let Some(pod) = object.filter(|_| attributes.is_about("", "pods")) else {
+            return Ok(());
+        };
+        match (attributes.operation, attributes.old) {
+            (Operation::Update, Some(old)) => {
+                keep(pod, old);
+                Ok(())
+            }
+            (Operation::Create, _) => {
+                let class = class_of(attributes, pod)?;
+                set(pod, &class).map_err(|reason| attributes.forbidden(Some(pod), reason))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn validate(
+        &self,
+        attributes: &Attributes<'_>,
+        object: Option<&Object>,
+    ) -> Result<(), Status> {
+        let is_write = matches!(attributes.operation, Operation::Create | Operation::Update);
+        let Some(class) = object.filter(|_| is_write && attributes.is_about(GROUP, CLASSES)) else {
+            return Ok(());
+        };
+        if !is_default(class) {
+            return Ok(());
+        }
+        let classes = lookup::all(attributes.call, GROUP, CLASSES)?;
+        match default_class(&classes) {
+            Some(other)
+                if attributes.operation == Operation::Create || other.name() != class.name() =>
+            {
+                Err(attributes.forbidden(
+                    object,
+                    format_args!(
+                        "PriorityClass {} is already marked as default. Only one default can exist",
+                        other.name()
+                    ),
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a class says of its pods.
+#[derive(Debug, PartialEq, Eq)]
+struct Class {
+    name: String,
+    value: i64,
+    preemption_policy: Option<String>,
+}
+
+impl Class {
+    fn of(class: &Object) -> Class {
+        Class {
+            name: class.name().to_owned(),
+            value: fields::int(class, "value").unwrap_or(0),
+            preemption_policy: Some(fields::text(class, "preemptionPolicy"))
+                .filter(|policy| !policy.is_empty()),
+        }
+    }
+
+    /// Of pods without a class, where no class is the default.
+    fn none() -> Class {
+        Class {
+            name: String::new(),
+            value: 0,
+            preemption_policy: Some("PreemptLowerPriority".to_owned()),
+        }
+    }
+}
+
+fn class_of(attributes: &Attributes<'_>, pod: &Object) -> Result<Class, Status> {
+    let name = fields::str(pod, "spec.priorityClassName");
+    if name.is_empty() {
+        let classes = lookup::all(attributes.call, GROUP, CLASSES)?;
+        return Ok(default_class(&classes).map_or_else(Class::none, Class::of));
+    }
+    match lookup::named(attributes.call, GROUP, CLASSES, name)? {
+        Some(class) => Ok(Class::of(&class)),
+        None => Err(attributes.forbidden(
+            Some(pod),
+            format_args!("no PriorityClass with name {name} was found"),
+        )),
+    }
+}
+
+fn is_default(class: &Object) -> bool {
+    fields::get(class, "globalDefault") == Some(&true.into())
+}
+
+/// Two servers may let in one default each at the same time; the least important one counts then.
+fn default_class(classes: &[Object]) -> Option<&Object> {
+    classes
+        .iter()
+        .filter(|class| is_default(class))
+        .min_by_key(|class| fields::int(class, "value").unwrap_or(0))
+}
+
+fn set(pod: &mut Object, class: &Class) -> Result<(), String> {
+    if let Some(given) = fields::int(pod, "spec.priority").filter(|&given| given != class.value) {
+        return Err(format!(
+            "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {} from the given PriorityClass name",
+            class.value
+        ));
+    }
+    if !class.name.is_empty() {
+        fields::set(pod, "spec.priorityClassName", class.name.as_str());
+    }
+    fields::set(pod, "spec.priority", class.value);
+    let Some(policy) = &class.preemption_policy else {
+        return Ok(());
+    };
+    let given = fields::str(pod, "spec.preemptionPolicy");
+    if !given.is_empty() && given != policy {
+        return Err(format!(
+            "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission controller computed {policy} from the given PriorityClass name"
+        ));
+    }
+    fields::set(pod, "spec.preemptionPolicy", policy.as_str());
+    Ok(())
+}
+
+/// A client that does not know these fields must not take them away.
+fn keep(pod: &mut Object, old: &Object) {
+    for path in ["spec.priority", "spec.preemptionPolicy"] {
+        if fields::get(pod, path).is_none() && fields::get(old, path).is_some() {
+            fields::keep(pod, old, path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::admission::testing::object;
+
+    #[test]
+    fn the_class_says_how_important_a_pod_is() {
+        let class = |policy: Option<&str>| Class {
+            name: "high".into(),
+            value: 1000,
+            preemption_policy: policy.map(str::to_owned),
+        };
+        let table: [(Value, Class, Result<Value, &str>); 5] = [
+            (
+                json!({}),
+                Class::none(),
+                Ok(json!({"priority": 0, "preemptionPolicy": "PreemptLowerPriority"})),
+            ),
+            (
+                json!({"priorityClassName": "high"}),
+                class(Some("Never")),
+                Ok(
+                    json!({"priorityClassName": "high", "priority": 1000, "preemptionPolicy": "Never"}),
+                ),
+            ),
+            (
+                json!({"priority": 1000}),
+                class(None),
+                Ok(json!({"priorityClassName": "high", "priority": 1000})),
+            ),
+            (
+                json!({"priority": 7}),
+                class(None),
+                Err(
+                    "the integer value of priority (7) must not be provided in pod spec; priority admission controller computed 1000 from the given PriorityClass name",
+                ),
+            ),
+            (
+                json!({"preemptionPolicy": "Never"}),
+                Class::none(),
+                Err(
+                    "the string value of PreemptionPolicy (Never) must not be provided in pod spec; priority admission controller computed PreemptLowerPriority from the given PriorityClass name",
+                ),
+            ),
+        ];
+        for (spec, class, want) in table {
+            let mut pod = object(json!({"spec": spec}));
+            match (set(&mut pod, &class), want) {
+                (Ok(()), Ok(want)) => assert_eq!(pod["spec"], want),
+                (got, want) => assert_eq!(got, want.map(|_| ()).map_err(str::to_owned)),
+            }
+        }
+    }
+
+    #[test]
+    fn the_least_important_of_several_defaults_counts() {
+        let class = |name: &str, value: i64, is_default: bool| {
+            object(json!({"metadata": {"name": name}, "value": value, "globalDefault": is_default}))
+        };
+        let classes = [
+            class("a", 5, true),
+            class("b", 3, true),
+            class("c", 1, false),
+        ];
+        assert_eq!(default_class(&classes).map(Metadata::name), Some("b"));
+        assert!(default_class(&classes[2..]).is_none());
+    }
+
+    #[test]
+    fn an_update_keeps_what_it_leaves_out() {
+        let old = object(json!({"spec": {"priority": 5, "preemptionPolicy": "Never"}}));
+        let mut pod = object(json!({"spec": {"priority": 6}}));
+        keep(&mut pod, &old);
+        assert_eq!(
+            pod["spec"],
+            json!({"priority": 6, "preemptionPolicy": "Never"})
+        );
+    }
+}
