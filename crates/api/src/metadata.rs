@@ -47,6 +47,26 @@ pub fn validate_update(object: &View<'_>, old: &View<'_>, kind: &Kind, errors: &
     validate_known_finalizers(object, kind, errors);
 }
 
+/// What upstream checks again once all of [`validate_update`] is checked: the validation of a kind looks at the
+/// metadata too, and what is wrong has a cause for each time.
+pub fn validate_update_again(
+    object: &View<'_>,
+    old: &View<'_>,
+    kind: &Kind,
+    errors: &mut ErrorList,
+) {
+    let (metadata, old) = (object.field("metadata"), old.field("metadata"));
+    validate_maps(&metadata, errors);
+    validate_change(&metadata, &old, errors);
+    validate_maps(&metadata, errors);
+    validate_new(
+        &metadata,
+        NameRule::PathSegment,
+        kind.is_namespaced(),
+        errors,
+    );
+}
+
 /// Checks metadata by itself: that of a new object, or of a template with a rule of its own for names.
 pub fn validate_new(
     metadata: &View<'_>,
@@ -57,11 +77,15 @@ pub fn validate_new(
     names::validate(metadata, rule, errors);
     names::validate_namespace(metadata, is_namespaced, errors);
     checks::not_negative(&metadata.field("generation"), errors);
+    validate_maps(metadata, errors);
+    validate_finalizers(&metadata.field("finalizers"), errors);
+    managed::validate(&metadata.field("managedFields"), errors);
+}
+
+fn validate_maps(metadata: &View<'_>, errors: &mut ErrorList) {
     selectors::validate_labels(&metadata.field("labels"), errors);
     validate_annotations(&metadata.field("annotations"), errors);
     owners::validate(&metadata.field("ownerReferences"), errors);
-    validate_finalizers(&metadata.field("finalizers"), errors);
-    managed::validate(&metadata.field("managedFields"), errors);
 }
 
 fn validate_change(metadata: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {

@@ -12,8 +12,10 @@
 
 pub mod admission;
 mod api;
+pub mod audit;
 pub mod discovery;
 pub mod http;
+pub mod metrics;
 pub mod objects;
 pub mod openapi;
 pub mod request;

@@ -1,5 +1,6 @@
 //! The body of an answer: bytes at hand, bytes made as they are sent, or a stream without end.
 
+use std::any::Any;
 use std::convert::Infallible;
 use std::fmt;
 use std::pin::Pin;
@@ -15,7 +16,11 @@ pub trait Chunks: Send {
 }
 
 /// The body of an answer.
-pub struct Body(Kind);
+pub struct Body {
+    kind: Kind,
+    /// Dropped with the body, which is when the answer is over.
+    held: Option<Box<dyn Any + Send>>,
+}
 
 enum Kind {
     Full(Option<Bytes>),
@@ -25,26 +30,38 @@ enum Kind {
 }
 
 impl Body {
+    fn of(kind: Kind) -> Body {
+        Body { kind, held: None }
+    }
+
     pub fn empty() -> Body {
-        Body(Kind::Full(None))
+        Body::of(Kind::Full(None))
     }
 
     pub fn full(bytes: impl Into<Bytes>) -> Body {
         let bytes = bytes.into();
-        Body(Kind::Full((!bytes.is_empty()).then_some(bytes)))
+        Body::of(Kind::Full((!bytes.is_empty()).then_some(bytes)))
     }
 
     pub fn chunks(chunks: impl Chunks + 'static, bytes_total: Option<u64>) -> Body {
-        Body(Kind::Chunks(Box::new(chunks), bytes_total))
+        Body::of(Kind::Chunks(Box::new(chunks), bytes_total))
     }
 
     pub fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Body {
-        Body(Kind::Stream(Box::pin(stream)))
+        Body::of(Kind::Stream(Box::pin(stream)))
+    }
+
+    /// Keeps something as long as the body lives.
+    pub fn holding(self, held: impl Any + Send) -> Body {
+        Body {
+            held: Some(Box::new(held)),
+            ..self
+        }
     }
 
     /// How long it is, if that is known.
     pub fn bytes_total(&self) -> Option<u64> {
-        match &self.0 {
+        match &self.kind {
             Kind::Full(bytes) => Some(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Kind::Chunks(_, total) => *total,
             Kind::Stream(_) => None,
@@ -52,12 +69,12 @@ impl Body {
     }
 
     pub fn is_stream(&self) -> bool {
-        matches!(self.0, Kind::Stream(_))
+        matches!(self.kind, Kind::Stream(_))
     }
 
     /// The next piece of a body that is not a stream.
     pub fn next_chunk(&mut self) -> Option<Bytes> {
-        match &mut self.0 {
+        match &mut self.kind {
             Kind::Full(bytes) => bytes.take(),
             Kind::Chunks(chunks, total) => {
                 let chunk = chunks.next()?;
@@ -88,7 +105,7 @@ impl http_body::Body for Body {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let next = match &mut self.0 {
+        let next = match &mut self.kind {
             Kind::Stream(stream) => match stream.as_mut().poll_next(context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(next) => next,
@@ -99,7 +116,7 @@ impl http_body::Body for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.0, Kind::Full(None))
+        matches!(self.kind, Kind::Full(None))
     }
 
     fn size_hint(&self) -> SizeHint {

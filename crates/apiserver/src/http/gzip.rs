@@ -25,6 +25,7 @@ pub fn compress_if_long(reply: Reply, accepted: bool) -> Reply {
         code,
         mut headers,
         body,
+        failure,
     } = reply;
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
@@ -37,6 +38,7 @@ pub fn compress_if_long(reply: Reply, accepted: bool) -> Reply {
         code,
         headers,
         body: Body::chunks(compressed, None),
+        failure,
     }
 }
 

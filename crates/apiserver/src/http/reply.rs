@@ -18,6 +18,8 @@ pub struct Reply {
     pub code: StatusCode,
     pub headers: HeaderMap,
     pub body: Body,
+    /// What failed, for the audit log.
+    pub failure: Option<Box<Status>>,
 }
 
 impl Reply {
@@ -28,6 +30,7 @@ impl Reply {
             code,
             headers,
             body,
+            failure: None,
         }
     }
 
@@ -50,6 +53,7 @@ impl Reply {
             .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = serde_json::to_vec(status).unwrap_or_default();
         let mut reply = Reply::new(code, Media::Json.name(), Body::full(body));
+        reply.failure = Some(Box::new(status.clone()));
         if let Some(seconds) = status.retry_after_seconds() {
             reply
                 .headers
@@ -95,6 +99,11 @@ impl Reply {
             }
         }
         self
+    }
+
+    /// Whether it is a stream, which ends when its source or its reader does.
+    pub fn is_long_running(&self) -> bool {
+        self.body.is_stream()
     }
 
     pub fn into_response(self) -> Response<Body> {

@@ -93,17 +93,21 @@ impl Call<'_> {
         }
     }
 
-    /// The answer; `None` if the resource does not know the verb.
-    pub async fn answer(&self) -> Result<Option<Reply>, Status> {
+    /// Whether the resource knows the verb.
+    pub fn is_known(&self) -> bool {
         let verbs = self
             .subresource
             .map_or(self.resource.kind.verbs, |subresource| subresource.verbs);
-        let known = verbs.iter().any(|verb| verb.name() == self.verb);
+        verbs.iter().any(|verb| verb.name() == self.verb)
+    }
+
+    /// The answer; `None` if the resource does not know the verb.
+    pub async fn answer(&self) -> Result<Option<Reply>, Status> {
         // What is in a namespace is made in one.
         let misplaced = self.verb == "create"
             && self.resource.kind.is_namespaced()
             && self.namespace().is_none();
-        if !known || misplaced {
+        if !self.is_known() || misplaced {
             return Ok(None);
         }
         if let Some(warning) = self.resource.kind.deprecation {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rhumb_api::Object;
 use rhumb_meta::{Status, Timestamp};
-use rhumb_store::Operation;
+use rhumb_store::{OPERATIONS_MAX, Operation};
 
 use super::{Call, Resource};
 use crate::Api;
@@ -141,9 +141,17 @@ impl Call<'_> {
         old: Option<&Object>,
         new: Option<&Object>,
     ) -> Result<Vec<Operation>, Status> {
-        match self.api.companions.of(self.resource) {
-            Some(companions) => companions.operations(self.api, self.now, old, new),
-            None => Ok(Vec::new()),
+        let Some(companions) = self.api.companions.of(self.resource) else {
+            return Ok(Vec::new());
+        };
+        let operations = companions.operations(self.api, self.now, old, new)?;
+        if operations.len() >= OPERATIONS_MAX {
+            return Err(Status::request_entity_too_large(format_args!(
+                "{} entries would have to change with the object, and {} can",
+                operations.len(),
+                OPERATIONS_MAX - 1
+            )));
         }
+        Ok(operations)
     }
 }

@@ -42,7 +42,7 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Reply, Status> {
 }
 
 /// The watch that a request asks for, as frames.
-pub(super) async fn frames(call: &Call<'_>) -> Result<Frames, Status> {
+pub(crate) async fn frames(call: &Call<'_>) -> Result<Frames, Status> {
     let storage = call.storage()?;
     let shape = Shape::of(call, ALL_FORMS)?;
     let options = ListOptions::parse(call.query, true)?;
@@ -129,7 +129,7 @@ enum Source {
 
 /// The frames of one watch, each a line of JSON or a message with its length before it.
 #[derive(Debug)]
-pub(super) struct Frames {
+pub(crate) struct Frames {
     source: Source,
     shape: Shape,
     kind: String,
@@ -143,7 +143,7 @@ pub(super) struct Frames {
 
 impl Frames {
     /// The next frame; `None` when the watch is over.
-    pub(super) async fn next(&mut self) -> Option<Bytes> {
+    pub(crate) async fn next(&mut self) -> Option<Bytes> {
         loop {
             let watcher = match &mut self.source {
                 Source::Ended => return None,

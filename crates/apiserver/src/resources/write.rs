@@ -322,15 +322,15 @@ impl Call<'_> {
         match part {
             Part::Main | Part::Admitted => {
                 kind.rules
-                    .validate_update(&view, &old_view, &request, &mut errors)
+                    .validate_update(&view, &old_view, &request, &mut errors);
             }
             Part::Status => {
                 kind.rules
-                    .validate_status_update(&view, &old_view, &request, &mut errors)
+                    .validate_status_update(&view, &old_view, &request, &mut errors);
             }
             Part::Own(name) => {
                 kind.rules
-                    .validate_subresource(name, &view, &old_view, &request, &mut errors)
+                    .validate_subresource(name, &view, &old_view, &request, &mut errors);
             }
         }
         self.invalid_unless_empty(&new, &errors)?;

@@ -1,5 +1,7 @@
 //! Who asks, and on whose behalf.
 
+use std::sync::Arc;
+
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use rhumb_auth::authn::bearer_token;
@@ -8,27 +10,31 @@ use rhumb_meta::{Status, Timestamp};
 
 use super::Peer;
 use super::route::attributes;
+use super::websocket;
 use crate::Api;
 use crate::request::RequestInfo;
 
 /// The user of a request. One without credentials is anonymous; policy says how far that goes.
 pub(super) fn authenticate(
     api: &Api,
-    headers: &HeaderMap,
+    headers: &mut HeaderMap,
     peer: &Peer,
     now: Timestamp,
-) -> Result<User, Status> {
+) -> Result<Arc<User>, Status> {
+    if websocket::is_request(headers) {
+        websocket::take_token(headers)?;
+    }
     let token = headers
         .get(AUTHORIZATION)
         .and_then(|value| value.to_str().ok())
         .and_then(bearer_token);
     let credentials = Credentials {
-        peer_certificates: &peer.certificates,
+        certificate: peer.certificate.as_ref(),
         bearer_token: token,
     };
     match api.authenticator.authenticate(&credentials, now) {
         Outcome::User(user) => Ok(user),
-        Outcome::Anonymous => Ok(User::anonymous()),
+        Outcome::Anonymous => Ok(Arc::new(User::anonymous())),
         Outcome::Invalid(reason) => {
             tracing::debug!(%reason, "credentials were refused");
             Err(Status::unauthorized("Unauthorized"))
@@ -39,17 +45,22 @@ pub(super) fn authenticate(
 /// The user that the request acts as, if it asks to act as another and may.
 pub(super) fn impersonate(
     api: &Api,
-    user: User,
+    user: &User,
     info: &RequestInfo,
     headers: &HeaderMap,
-) -> Result<User, Status> {
-    let headers = headers
+) -> Result<Option<Arc<User>>, Status> {
+    let mut headers = headers
         .iter()
-        .filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+        .filter(|(name, _)| name.as_str().starts_with("impersonate-"))
+        .peekable();
+    if headers.peek().is_none() {
+        return Ok(None);
+    }
+    let headers = headers.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
     match Impersonation::from_headers(headers)? {
-        None => Ok(user),
-        Some(impersonation) => {
-            impersonation.authorize(&attributes(&user, info), &*api.policy.policy())
-        }
+        None => Ok(None),
+        Some(impersonation) => impersonation
+            .authorize(&attributes(user, info), &*api.policy.policy())
+            .map(|user| Some(Arc::new(user))),
     }
 }

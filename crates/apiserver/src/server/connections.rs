@@ -8,6 +8,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
+use rhumb_auth::authn::CertifiedUser;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
@@ -53,6 +54,10 @@ impl Server {
         let builder = Arc::new(self.builder());
         let room = Arc::new(Semaphore::new(self.limits.connections_max));
         let graceful = Arc::new(GracefulShutdown::new());
+        self.service
+            .metrics
+            .connections_max
+            .set(i64::try_from(self.limits.connections_max).unwrap_or(i64::MAX));
         loop {
             let accepted = tokio::select! {
                 accepted = self.listener.accept() => accepted,
@@ -78,17 +83,21 @@ impl Server {
                 handshake_timeout: self.limits.handshake_timeout,
                 watcher: graceful.watcher(),
             };
+            let open = Open::count(self.service.clone());
             tokio::spawn(async move {
                 connection.serve(stream, address).await;
-                drop(permit);
+                drop((permit, open));
             });
         }
         drop(self.listener);
-        if let Ok(graceful) = Arc::try_unwrap(graceful)
-            && tokio::time::timeout(drain, graceful.shutdown())
-                .await
-                .is_err()
-        {
+        let Ok(graceful) = Arc::try_unwrap(graceful) else {
+            return;
+        };
+        let ended = async {
+            graceful.shutdown().await;
+            self.service.sockets.closed().await;
+        };
+        if tokio::time::timeout(drain, ended).await.is_err() {
             tracing::warn!("some requests did not end in time");
         }
     }
@@ -114,6 +123,22 @@ impl Server {
     }
 }
 
+/// Counts a connection as long as it lives.
+struct Open(Arc<Service>);
+
+impl Open {
+    fn count(service: Arc<Service>) -> Open {
+        service.metrics.connections.inc();
+        Open(service)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.metrics.connections.dec();
+    }
+}
+
 struct Connection {
     acceptor: TlsAcceptor,
     builder: Arc<Builder<TokioExecutor>>,
@@ -130,25 +155,21 @@ impl Connection {
         let stream = match handshake {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
+                self.service.metrics.tls_handshake_errors.inc();
                 tracing::debug!(%address, %error, "a TLS handshake failed");
                 return;
             }
             Err(_) => return,
         };
-        let certificates = stream
+        let certificate = stream
             .get_ref()
             .1
             .peer_certificates()
-            .map(|chain| {
-                chain
-                    .iter()
-                    .map(|certificate| certificate.clone().into_owned())
-                    .collect()
-            })
-            .unwrap_or_default();
+            .and_then(|chain| chain.first())
+            .map(|leaf| CertifiedUser::read(leaf));
         let peer = Arc::new(Peer {
             address: address.ip().to_string(),
-            certificates,
+            certificate,
         });
         let service = self.service;
         let handler = service_fn(move |request| {

@@ -8,14 +8,42 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::request::RequestInfo;
 
 /// Upstream's defaults.
-const READS_MAX: usize = 400;
-const WRITES_MAX: usize = 200;
+pub const READS_MAX: usize = 400;
+pub const WRITES_MAX: usize = 200;
 
 /// Room for requests. Watches take none: they wait, and cost nothing while they do.
 #[derive(Debug)]
 pub struct InFlight {
-    reads: Arc<Semaphore>,
-    writes: Arc<Semaphore>,
+    reads: Room,
+    writes: Room,
+}
+
+/// Room for requests of one kind.
+#[derive(Debug)]
+pub struct Room {
+    permits: Arc<Semaphore>,
+    permits_max: usize,
+    /// Zero means no limit.
+    pub max: usize,
+}
+
+impl Room {
+    fn new(max: usize) -> Room {
+        let permits_max = match max {
+            0 => Semaphore::MAX_PERMITS,
+            max => max.min(Semaphore::MAX_PERMITS),
+        };
+        Room {
+            permits: Arc::new(Semaphore::new(permits_max)),
+            permits_max,
+            max,
+        }
+    }
+
+    /// How many requests are in it.
+    pub fn taken(&self) -> usize {
+        self.permits_max - self.permits.available_permits()
+    }
 }
 
 impl Default for InFlight {
@@ -27,28 +55,26 @@ impl Default for InFlight {
 impl InFlight {
     /// Zero means no limit.
     pub fn new(reads_max: usize, writes_max: usize) -> InFlight {
-        let permits = |max: usize| {
-            if max == 0 {
-                Semaphore::MAX_PERMITS
-            } else {
-                max
-            }
-        };
         InFlight {
-            reads: Arc::new(Semaphore::new(permits(reads_max))),
-            writes: Arc::new(Semaphore::new(permits(writes_max))),
+            reads: Room::new(reads_max),
+            writes: Room::new(writes_max),
         }
+    }
+
+    /// Both rooms, with upstream's names for them.
+    pub fn rooms(&self) -> [(&'static str, &Room); 2] {
+        [("readOnly", &self.reads), ("mutating", &self.writes)]
     }
 
     pub fn enter(&self, info: &RequestInfo) -> Result<Option<OwnedSemaphorePermit>, Status> {
         if info.is_long_running() {
             return Ok(None);
         }
-        let semaphore = match info.verb {
+        let room = match info.verb {
             "get" | "list" | "head" | "options" => &self.reads,
             _ => &self.writes,
         };
-        semaphore
+        room.permits
             .clone()
             .try_acquire_owned()
             .map(Some)

@@ -2,29 +2,38 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http::header::{ACCEPT, CONTENT_LENGTH, HeaderValue};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, HeaderValue};
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
 use rhumb_auth::User;
+use rhumb_auth::authn::{CertificateError, CertifiedUser};
 use rhumb_meta::{Status, Timestamp};
-use rustls_pki_types::CertificateDer;
 
 use super::authenticate::{authenticate, impersonate};
 use super::inflight::InFlight;
 use super::route;
+use super::trace::Trace;
+use super::websocket::{self, Sockets};
 use crate::Api;
+use crate::audit::{AUDIT_ID, AuditIds, AuditLog};
 use crate::http::{Body, Reply, accepts_gzip, compress_if_long, read_body};
+use crate::metrics::Metrics;
 use crate::request::{Query, RequestInfo};
 
+/// As long as upstream gives a request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Who is at the other end of a connection.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Peer {
     pub address: String,
-    /// The client's certificates, already checked.
-    pub certificates: Vec<CertificateDer<'static>>,
+    /// What the client's certificate says, if it showed one.
+    pub certificate: Option<Result<CertifiedUser, CertificateError>>,
 }
 
 /// Answers requests.
@@ -32,18 +41,26 @@ pub struct Peer {
 pub struct Service {
     pub api: Arc<Api>,
     pub inflight: InFlight,
+    pub metrics: Metrics,
+    pub audit: Option<Arc<AuditLog>>,
+    /// How long a request may take that is not a watch.
+    pub request_timeout: Duration,
+    pub(super) sockets: Sockets,
+    audit_ids: AuditIds,
 }
 
 /// A request that was let in, with its body read.
 #[derive(Debug)]
-pub(super) struct Admitted {
-    pub(super) info: RequestInfo,
-    pub(super) query: Query,
+pub(super) struct Admitted<'a> {
+    pub(super) info: &'a RequestInfo,
+    pub(super) query: &'a Query,
     pub(super) method: Method,
     pub(super) headers: http::HeaderMap,
     pub(super) body: Bytes,
-    pub(super) user: User,
+    pub(super) user: Arc<User>,
     pub(super) now: Timestamp,
+    /// How to go on as a WebSocket, if the client asks for one.
+    pub(super) upgrade: Option<OnUpgrade>,
 }
 
 impl Service {
@@ -51,6 +68,11 @@ impl Service {
         Service {
             api,
             inflight: InFlight::default(),
+            metrics: Metrics::default(),
+            audit: None,
+            request_timeout: REQUEST_TIMEOUT,
+            sockets: Sockets::default(),
+            audit_ids: AuditIds::default(),
         }
     }
 
@@ -59,39 +81,100 @@ impl Service {
         let is_head = request.method() == Method::HEAD;
         let gzip = accepts_gzip(request.headers());
         let accept = request.headers().get(ACCEPT).cloned();
-        let reply = match AssertUnwindSafe(self.reply(request, peer))
-            .catch_unwind()
-            .await
-        {
-            Ok(Ok(reply)) => reply,
-            Ok(Err(status)) => Reply::status_for(&status, accept.as_ref()),
-            Err(_) => {
-                tracing::error!("a request ended in a panic");
-                Reply::status(&Status::internal_error(
-                    "the server failed while it handled the request",
-                ))
-            }
+        let query = Query::parse(request.uri().query().unwrap_or_default());
+        let (query, malformed) = match query {
+            Ok(query) => (query, None),
+            Err(status) => (Query::default(), Some(status)),
         };
+        let info = RequestInfo::new(request.method(), request.uri().path(), &query);
+        let mut trace = Trace::begin(
+            self,
+            &request,
+            &info,
+            peer,
+            self.audit_ids.of(request.headers()),
+        );
+        let reply = match malformed {
+            Some(status) => Reply::status_for(&status, accept.as_ref()),
+            None => self.guarded(request, peer, &info, &query, &mut trace).await,
+        };
+        let audit_id = trace.audit_id.clone();
+        let reply = trace.end(self, &info, &query, reply);
         let mut response = compress_if_long(reply, gzip).into_response();
+        let headers = response.headers_mut();
+        headers.insert(AUDIT_ID, audit_id);
+        headers
+            .entry(CACHE_CONTROL)
+            .or_insert(HeaderValue::from_static("no-cache, private"));
         if is_head {
             strip_body(&mut response);
         }
         response
     }
 
-    async fn reply(&self, request: Request<Incoming>, peer: &Peer) -> Result<Reply, Status> {
-        let (parts, body) = request.into_parts();
-        let query = Query::parse(parts.uri.query().unwrap_or_default())?;
-        let info = RequestInfo::new(&parts.method, parts.uri.path(), &query);
+    /// The answer, in time and without a panic.
+    async fn guarded(
+        &self,
+        request: Request<Incoming>,
+        peer: &Peer,
+        info: &RequestInfo,
+        query: &Query,
+        trace: &mut Trace,
+    ) -> Reply {
+        let accept = request.headers().get(ACCEPT).cloned();
+        let reply = self.reply(request, peer, info, query, trace);
+        let reply = AssertUnwindSafe(reply).catch_unwind();
+        let caught = if info.is_long_running() {
+            reply.await
+        } else {
+            match tokio::time::timeout(self.request_timeout, reply).await {
+                Ok(caught) => caught,
+                Err(_) => Ok(Err(Status::timeout(
+                    "request did not complete within the allotted timeout",
+                    0,
+                ))),
+            }
+        };
+        match caught {
+            Ok(Ok(reply)) => reply,
+            Ok(Err(status)) => Reply::status_for(&status, accept.as_ref()),
+            Err(_) => {
+                tracing::error!(path = info.path, "a request ended in a panic");
+                Reply::status(&Status::internal_error(
+                    "the server failed while it handled the request",
+                ))
+            }
+        }
+    }
+
+    async fn reply(
+        &self,
+        request: Request<Incoming>,
+        peer: &Peer,
+        info: &RequestInfo,
+        query: &Query,
+        trace: &mut Trace,
+    ) -> Result<Reply, Status> {
+        let (mut parts, body) = request.into_parts();
         let now = self.api.clock.wall();
-        let user = authenticate(&self.api, &parts.headers, peer, now)?;
-        let user = impersonate(&self.api, user, &info, &parts.headers)?;
-        let _permit = self.inflight.enter(&info)?;
-        route::authorize(&self.api, &user, &info)?;
+        let user = authenticate(&self.api, &mut parts.headers, peer, now)?;
+        trace.user = Some(user.clone());
+        let user = match impersonate(&self.api, &user, info, &parts.headers)? {
+            None => user,
+            Some(other) => {
+                trace.impersonated = Some(other.clone());
+                other
+            }
+        };
+        let _permit = self.inflight.enter(info)?;
+        trace.decision(route::authorize(&self.api, &user, info))?;
         let body = match parts.method {
             Method::POST | Method::PUT | Method::PATCH | Method::DELETE => read_body(body).await?,
             _ => Bytes::new(),
         };
+        let upgrade = websocket::is_request(&parts.headers)
+            .then(|| parts.extensions.remove::<OnUpgrade>())
+            .flatten();
         let admitted = Admitted {
             info,
             query,
@@ -100,8 +183,9 @@ impl Service {
             body,
             user,
             now,
+            upgrade,
         };
-        route::answer(&self.api, admitted).await
+        route::answer(self, admitted).await
     }
 }
 

@@ -1,28 +1,27 @@
 //! Which code answers a request, and what its user must be allowed for it.
 
-use std::sync::Arc;
 use std::sync::Mutex;
 
-use http::header::ACCEPT;
+use http::header::{ACCEPT, CACHE_CONTROL};
 use http::{Method, StatusCode};
-use rhumb_auth::{Attributes, Authorizer, User};
+use rhumb_auth::token::{CONFIGURATION_PATH, KEYS_PATH};
+use rhumb_auth::{Attributes, Authorizer, Grant, User};
 use rhumb_meta::Status;
 
-use super::pipeline::Admitted;
-use super::{health, version};
-use crate::http::Reply;
+use super::pipeline::{Admitted, Service};
+use super::{health, version, websocket};
+use crate::http::{Body, Reply};
 use crate::request::{ApiPath, RequestInfo};
-use crate::resources::Call;
+use crate::resources::{Call, frames};
 use crate::{Api, discovery};
 
 /// Every request is asked for here, whatever it is for.
-pub(super) fn authorize(api: &Api, user: &User, info: &RequestInfo) -> Result<(), Status> {
+pub(super) fn authorize(api: &Api, user: &User, info: &RequestInfo) -> Result<Grant, Status> {
     let attributes = attributes(user, info);
     api.policy
         .policy()
         .authorize(&attributes)
         .require(&attributes)
-        .map(|_| ())
 }
 
 pub(crate) fn attributes<'a>(user: &'a User, info: &'a RequestInfo) -> Attributes<'a> {
@@ -38,9 +37,10 @@ pub(crate) fn attributes<'a>(user: &'a User, info: &'a RequestInfo) -> Attribute
     }
 }
 
-pub(super) async fn answer(api: &Arc<Api>, request: Admitted) -> Result<Reply, Status> {
+pub(super) async fn answer(service: &Service, request: Admitted<'_>) -> Result<Reply, Status> {
+    let api = &service.api;
     if request.info.target.is_some() {
-        return resource(api, &request).await;
+        return resource(service, request).await;
     }
     let is_read = matches!(request.method, Method::GET | Method::HEAD);
     if let Some(path) = ApiPath::parse(&request.info.path) {
@@ -61,6 +61,14 @@ pub(super) async fn answer(api: &Arc<Api>, request: Admitted) -> Result<Reply, S
         "livez" | "readyz" | "healthz" if is_read => {
             Ok(health::answer(api, &request.info.path, &request.query).unwrap_or_else(not_found))
         }
+        "metrics" if is_read && request.info.path == "/metrics" => {
+            Ok(service
+                .metrics
+                .answer(api, &service.inflight, service.audit.as_deref()))
+        }
+        "openid" | ".well-known" if is_read => {
+            Ok(issuer_document(api, &request.info.path).unwrap_or_else(not_found))
+        }
         "version" if is_read => Ok(Reply::json(StatusCode::OK, &version::document())),
         "openapi" if is_read => {
             Ok(
@@ -80,6 +88,7 @@ pub(super) async fn answer(api: &Arc<Api>, request: Admitted) -> Result<Reply, S
 /// What there is, for someone who looks around.
 fn paths(api: &Api) -> Vec<String> {
     let mut paths: Vec<String> = [
+        CONFIGURATION_PATH,
         "/api",
         "/api/v1",
         "/apis",
@@ -88,6 +97,7 @@ fn paths(api: &Api) -> Vec<String> {
         "/metrics",
         "/openapi/v2",
         "/openapi/v3",
+        KEYS_PATH,
         "/readyz",
         "/version",
     ]
@@ -112,7 +122,27 @@ fn paths(api: &Api) -> Vec<String> {
     paths
 }
 
-async fn resource(api: &Arc<Api>, request: &Admitted) -> Result<Reply, Status> {
+/// How others learn to check the tokens of service accounts.
+fn issuer_document(api: &Api, path: &str) -> Option<Reply> {
+    let verifier = api.authenticator.service_accounts()?;
+    let (content_type, document) = match path {
+        CONFIGURATION_PATH => {
+            let keys = format!("https://{}{KEYS_PATH}", api.public_address);
+            ("application/json", verifier.configuration(&keys))
+        }
+        KEYS_PATH => ("application/jwk-set+json", verifier.key_set()),
+        _ => return None,
+    };
+    let body = Body::full(document.to_string());
+    Some(
+        Reply::new(StatusCode::OK, content_type, body)
+            .header(CACHE_CONTROL, "public, max-age=3600"),
+    )
+}
+
+async fn resource(service: &Service, mut request: Admitted<'_>) -> Result<Reply, Status> {
+    let api = &service.api;
+    let upgrade = request.upgrade.take();
     let Some(target) = &request.info.target else {
         return Ok(not_found());
     };
@@ -147,13 +177,20 @@ async fn resource(api: &Arc<Api>, request: &Admitted) -> Result<Reply, Status> {
         subresource,
         target,
         verb: request.info.verb,
-        query: &request.query,
+        query: request.query,
         headers: &request.headers,
         body: request.body.clone(),
         user: &request.user,
         now: request.now,
         warnings: Mutex::new(Vec::new()),
     };
+    if let Some(upgrade) = upgrade
+        && call.verb == "watch"
+        && call.is_known()
+    {
+        let frames = frames(&call).await?;
+        return websocket::serve(&service.sockets, &request.headers, upgrade, frames);
+    }
     let reply = match call.answer().await {
         Ok(Some(reply)) => reply,
         Ok(None) => method_not_allowed(),

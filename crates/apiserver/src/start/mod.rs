@@ -95,6 +95,7 @@ impl Api {
         });
         bootstrap::run(&api).await.map_err(StartError::Bootstrap)?;
         companions::repair(&api).await;
+        companions::keep_addresses(&api);
         services::run(&api, &options.services, options.advertised)
             .await
             .map_err(StartError::Bootstrap)?;

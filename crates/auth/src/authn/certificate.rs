@@ -1,5 +1,7 @@
 //! Users of client certificates: the common name is the user, the organizations are the groups.
 
+use std::sync::Arc;
+
 use rhumb_meta::Timestamp;
 use ring::digest::{SHA256, digest};
 use x509_parser::certification_request::X509CertificationRequest;
@@ -26,18 +28,41 @@ pub enum CertificateError {
     UidNoString,
 }
 
-/// The user of a certificate whose chain TLS has checked; none if it has no common name.
-///
-/// The time is checked again: a connection can outlive its certificate.
-pub fn user_of_certificate(der: &[u8], now: Timestamp) -> Result<Option<User>, CertificateError> {
-    let (_, certificate) =
-        X509Certificate::from_der(der).map_err(|_| CertificateError::Malformed)?;
-    let validity = certificate.validity();
-    let seconds = now.unix_seconds();
-    if seconds < validity.not_before.timestamp() || seconds > validity.not_after.timestamp() {
-        return Err(CertificateError::OutOfTime);
+/// What a certificate says of its user, read once for a connection. The time is asked again for every request:
+/// a connection can outlive its certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertifiedUser {
+    /// None if the certificate has no common name.
+    user: Option<Arc<User>>,
+    not_before_seconds: i64,
+    not_after_seconds: i64,
+}
+
+impl CertifiedUser {
+    /// Reads a certificate whose chain TLS has checked.
+    pub fn read(der: &[u8]) -> Result<CertifiedUser, CertificateError> {
+        let (_, certificate) =
+            X509Certificate::from_der(der).map_err(|_| CertificateError::Malformed)?;
+        let validity = certificate.validity();
+        Ok(CertifiedUser {
+            user: user_of_subject(certificate.subject(), der)?
+                .map(|user| Arc::new(user.authenticated())),
+            not_before_seconds: validity.not_before.timestamp(),
+            not_after_seconds: validity.not_after.timestamp(),
+        })
     }
-    let subject = certificate.subject();
+
+    /// The user at this time; none if the certificate names nobody.
+    pub fn at(&self, now: Timestamp) -> Result<Option<&Arc<User>>, CertificateError> {
+        let seconds = now.unix_seconds();
+        if seconds < self.not_before_seconds || seconds > self.not_after_seconds {
+            return Err(CertificateError::OutOfTime);
+        }
+        Ok(self.user.as_ref())
+    }
+}
+
+fn user_of_subject(subject: &X509Name<'_>, der: &[u8]) -> Result<Option<User>, CertificateError> {
     // Of several common names Go keeps the last.
     let Some(name) = subject.iter_common_name().filter_map(text).last() else {
         return Ok(None);

@@ -7,19 +7,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use rhumb_meta::Timestamp;
-use rustls_pki_types::CertificateDer;
 
 use crate::token::{Verified, Verifier, VerifyError};
 use crate::user::User;
 
-pub use certificate::{CertificateError, organizations_of_request, user_of_certificate};
+pub use certificate::{CertificateError, CertifiedUser, organizations_of_request};
 pub use token_file::{TokenFile, TokenFileError};
 
 /// What a request brought to show who asks. Its Debug form does not show the token.
 #[derive(Clone, Copy, Default)]
 pub struct Credentials<'a> {
-    /// The client's chain, leaf first. TLS has already checked it against the client CA.
-    pub peer_certificates: &'a [CertificateDer<'a>],
+    /// What the client's certificate says, which TLS has already checked against the client CA.
+    pub certificate: Option<&'a Result<CertifiedUser, CertificateError>>,
     /// What [`bearer_token`] found.
     pub bearer_token: Option<&'a str>,
 }
@@ -27,7 +26,7 @@ pub struct Credentials<'a> {
 impl fmt::Debug for Credentials<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Credentials")
-            .field("peer_certificates", &self.peer_certificates.len())
+            .field("certificate", &self.certificate.is_some())
             .field("bearer_token", &self.bearer_token.map(|_| "hidden"))
             .finish()
     }
@@ -44,7 +43,7 @@ pub fn bearer_token(authorization: &str) -> Option<&str> {
 /// Who asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    User(User),
+    User(Arc<User>),
     /// No credentials. The server decides whether [`User::anonymous`] may go on.
     Anonymous,
     /// Credentials that are no good: a 401, also where anonymous requests may go on. The text is for the log.
@@ -76,19 +75,25 @@ impl Authenticator {
         self
     }
 
+    /// Who checks the tokens of service accounts.
+    pub fn service_accounts(&self) -> Option<&Verifier> {
+        self.service_accounts.as_deref()
+    }
+
     /// Who asks. A certificate comes before a token.
     pub fn authenticate(&self, credentials: &Credentials<'_>, now: Timestamp) -> Outcome {
         let mut problem = None;
-        if let Some(leaf) = credentials.peer_certificates.first() {
-            match user_of_certificate(leaf, now) {
-                Ok(Some(user)) => return Outcome::User(user.authenticated()),
-                Ok(None) => {}
+        if let Some(certificate) = credentials.certificate {
+            match certificate.as_ref().map(|it| it.at(now)) {
+                Ok(Ok(Some(user))) => return Outcome::User(user.clone()),
+                Ok(Ok(None)) => {}
+                Ok(Err(error)) => problem = Some(error.to_string()),
                 Err(error) => problem = Some(error.to_string()),
             }
         }
         if let Some(token) = credentials.bearer_token {
             match self.authenticate_token(token, &[], now) {
-                Ok(verified) => return Outcome::User(verified.user),
+                Ok(verified) => return Outcome::User(Arc::new(verified.user)),
                 Err(error) => problem = Some(error.to_string()),
             }
         }

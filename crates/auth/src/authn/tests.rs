@@ -1,5 +1,6 @@
 use rcgen::{CertificateParams, DnType, KeyPair};
 use rhumb_meta::Timestamp;
+use rustls_pki_types::CertificateDer;
 
 use super::*;
 use crate::token::{AccountSource, ObjectKind, ObjectState};
@@ -38,8 +39,9 @@ fn authenticate(
     token: Option<&str>,
     now: Timestamp,
 ) -> Outcome {
+    let certificate = certificates.first().map(|it| CertifiedUser::read(it));
     let credentials = Credentials {
-        peer_certificates: certificates,
+        certificate: certificate.as_ref(),
         bearer_token: token,
     };
     authenticator().authenticate(&credentials, now)
@@ -52,9 +54,10 @@ fn a_certificate_names_its_user() {
         (DnType::OrganizationName, "system:masters"),
         (uid_type(), "u1"),
     ]);
-    let Outcome::User(mut user) = authenticate(&[certificate], None, NOW) else {
+    let Outcome::User(user) = authenticate(&[certificate], None, NOW) else {
         panic!("a user");
     };
+    let mut user = User::clone(&user);
     let id = user
         .extra
         .remove(extra_key::CREDENTIAL_ID)
@@ -82,7 +85,7 @@ fn credentials_that_are_no_good_are_refused() {
     let later = Timestamp::from_unix(1_900_000_000, 0);
     let invalid = |text: &str| Outcome::Invalid(text.to_owned());
     let name = |outcome: Outcome| match outcome {
-        Outcome::User(user) => Ok(user.name),
+        Outcome::User(user) => Ok(user.name.clone()),
         other => Err(other),
     };
     let chain = std::slice::from_ref;
@@ -131,7 +134,7 @@ fn users_of_the_token_file_are_authenticated() {
     };
     let want = User::new("ann", &["dev", "ops", "system:authenticated"]);
     assert_eq!(
-        user,
+        *user,
         User {
             uid: "7".to_owned(),
             ..want
@@ -184,7 +187,7 @@ fn a_bearer_token_is_found_in_its_header() {
 #[test]
 fn what_can_be_shown_hides_secrets() {
     let credentials = Credentials {
-        peer_certificates: &[],
+        certificate: None,
         bearer_token: Some("secret"),
     };
     let shown = format!("{credentials:?} {:?}", authenticator());

@@ -64,6 +64,11 @@ pub fn decode_json(
     finish(walk, read, bytes, options)
 }
 
+/// Whether a text is JSON, in Go's words if it is not.
+pub fn check_json(bytes: &[u8]) -> Result<(), DecodeError> {
+    json::check(bytes).map_err(DecodeError)
+}
+
 /// Reads an object of no type, such as a patch; duplicate fields are the only problem it can have.
 pub fn decode_any(bytes: &[u8], strict: bool) -> Result<Decoded, DecodeError> {
     let options = Options {

@@ -4,7 +4,7 @@ use rhumb_meta::field::ErrorList;
 
 use super::template;
 use crate::workloads::checks;
-use crate::{Generation, Kind, Request, Rules, Scope, Selectable, View, edit};
+use crate::{Generation, Kind, Request, Rules, Scope, View};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -20,13 +20,6 @@ pub(super) fn kind() -> Kind {
     .generation(Generation::Of(&["spec"]))
     .scale("spec.replicas", "status.replicas", "spec.selector")
     .status()
-    .selectable(&[Selectable {
-        name: "status.replicas",
-        value: |object| {
-            let replicas = edit::get(object, &["status", "replicas"]);
-            replicas.map_or_else(|| "0".to_owned(), ToString::to_string)
-        },
-    }])
     .rules(ReplicaSet)
 }
 

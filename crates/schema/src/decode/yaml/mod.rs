@@ -19,8 +19,11 @@ pub(super) fn read(bytes: &[u8], strict: bool) -> Result<(Value, Option<String>)
     let mut tree = Tree::default();
     for next in Parser::new_from_str(text) {
         let (event, span) = next.map_err(|error| {
-            let line = error.marker().line();
-            DecodeError(format!("yaml: line {line}: {}", error.kind()))
+            // Upstream names no line where it is the first.
+            match error.marker().line() {
+                0 | 1 => DecodeError(format!("yaml: {}", error.kind())),
+                line => DecodeError(format!("yaml: line {line}: {}", error.kind())),
+            }
         })?;
         if matches!(event, Event::DocumentEnd) {
             break;

@@ -1,81 +1,11 @@
-//! Every write goes through the chain, and the chain does what upstream's does.
+//! Every write goes through the chain.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
 
-use async_trait::async_trait;
-use base64::Engine as _;
 use http::Method;
-use rhumb_api::{Object, SubresourceKind};
-use rhumb_meta::Status;
 use serde_json::{Value, json};
 
-use super::{Attributes, Chain, Plugin};
-use crate::testing::{Server, Setup};
-
-/// Notes what it is asked.
-#[derive(Debug, Clone, Default)]
-struct Recorder(Arc<Mutex<Vec<String>>>);
-
-impl Recorder {
-    fn note(&self, phase: &str, attributes: &Attributes<'_>, has_object: bool) {
-        let plural = &attributes.call.resource.kind.plural;
-        let subresource = attributes.subresource();
-        let slash = if subresource.is_empty() { "" } else { "/" };
-        let operation = format!("{:?}", attributes.operation).to_lowercase();
-        let object = if has_object { "" } else { " without object" };
-        let dry_run = if attributes.dry_run { " dry" } else { "" };
-        self.0.lock().expect("no panic").push(format!(
-            "{phase} {operation} {plural}{slash}{subresource}{object}{dry_run}"
-        ));
-    }
-
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().expect("no panic"))
-    }
-}
-
-#[async_trait]
-impl Plugin for Recorder {
-    async fn mutate(
-        &self,
-        attributes: &Attributes<'_>,
-        object: Option<&mut Object>,
-    ) -> Result<(), Status> {
-        self.note("mutate", attributes, object.is_some());
-        Ok(())
-    }
-
-    async fn validate(
-        &self,
-        attributes: &Attributes<'_>,
-        object: Option<&Object>,
-    ) -> Result<(), Status> {
-        self.note("validate", attributes, object.is_some());
-        Ok(())
-    }
-}
-
-async fn recorded() -> (Server, Recorder, tempfile::TempDir) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let recorder = Recorder::default();
-    let setup = Setup {
-        chain: Chain::default().with(recorder.clone()),
-        ..Setup::default()
-    };
-    let server = Server::open(directory.path(), setup).await;
-    recorder.take();
-    (server, recorder, directory)
-}
-
-fn pod(name: &str) -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"containers": [{"name": "c", "image": "i"}]},
-    })
-}
+use super::{CORE, config_map, pod, recorded, signing_request};
 
 fn deployment() -> Value {
     json!({
@@ -92,28 +22,6 @@ fn deployment() -> Value {
     })
 }
 
-fn signing_request() -> Value {
-    let key = rcgen::KeyPair::generate().expect("a key");
-    let pem = rcgen::CertificateParams::default()
-        .serialize_request(&key)
-        .and_then(|request| request.pem())
-        .expect("a request");
-    json!({
-        "apiVersion": "certificates.k8s.io/v1",
-        "kind": "CertificateSigningRequest",
-        "metadata": {"name": "csr"},
-        "spec": {
-            "request": base64::engine::general_purpose::STANDARD.encode(pem),
-            "signerName": "example.com/own",
-            "usages": ["client auth"],
-        },
-    })
-}
-
-fn config_map(name: &str) -> Value {
-    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
-}
-
 fn binding(name: &str) -> Value {
     json!({
         "apiVersion": "v1",
@@ -122,8 +30,6 @@ fn binding(name: &str) -> Value {
         "target": {"kind": "Node", "name": "n"},
     })
 }
-
-const CORE: &str = "/api/v1/namespaces/default";
 
 /// A request, the code of its answer, and what the chain was asked.
 type Case = (Method, String, Value, u16, &'static [&'static str]);
@@ -408,109 +314,10 @@ async fn every_write_goes_through_the_chain() {
             let is_read = subresource.name == "log";
             assert!(
                 is_read || seen.contains(subresource.name),
-                "no case writes to {}/{} ({:?})",
+                "no case writes to {}/{}",
                 resource.kind.plural,
                 subresource.name,
-                SubresourceKind::Status == subresource.kind
             );
         }
     }
-}
-
-#[tokio::test]
-async fn pods_get_what_the_default_plugins_give() {
-    let (server, _, _directory) = recorded().await;
-    let (code, given) = server.create(&format!("{CORE}/pods"), pod("p")).await;
-    assert_eq!(code, 201, "{given}");
-    assert_eq!(given["spec"]["priority"], 0);
-    assert_eq!(given["spec"]["preemptionPolicy"], "PreemptLowerPriority");
-    assert_eq!(given["spec"]["tolerations"][1]["tolerationSeconds"], 300);
-
-    let mut critical = pod("critical");
-    critical["spec"]["priorityClassName"] = json!("system-node-critical");
-    let (code, given) = server.create(&format!("{CORE}/pods"), critical).await;
-    assert_eq!(
-        (code, &given["spec"]["priority"]),
-        (201, &json!(2_000_001_000))
-    );
-
-    let refused = [
-        (
-            json!({"priorityClassName": "nope"}),
-            "no PriorityClass with name nope was found",
-        ),
-        (
-            json!({"runtimeClassName": "nope"}),
-            "pod rejected: RuntimeClass \"nope\" not found",
-        ),
-        (
-            json!({"overhead": {"cpu": "1"}}),
-            "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
-        ),
-    ];
-    for (spec, reason) in refused {
-        let mut body = pod("x");
-        for (field, value) in spec.as_object().expect("an object") {
-            body["spec"][field] = value.clone();
-        }
-        let (code, status) = server.create(&format!("{CORE}/pods"), body).await;
-        let want = format!("pods \"x\" is forbidden: {reason}");
-        assert_eq!(
-            (code, status["message"].as_str()),
-            (403, Some(want.as_str()))
-        );
-    }
-}
-
-#[tokio::test]
-async fn namespaces_are_asked_before_anything_is_made_in_them() {
-    let (server, _, _directory) = recorded().await;
-    let (code, status) = server
-        .create("/api/v1/namespaces/nope/configmaps", config_map("a"))
-        .await;
-    assert_eq!(
-        (code, status["message"].as_str()),
-        (404, Some("namespaces \"nope\" not found"))
-    );
-    for name in ["default", "kube-system", "kube-public"] {
-        let (code, status) = server.delete(&format!("/api/v1/namespaces/{name}")).await;
-        let want = format!("namespaces {name:?} is forbidden: this namespace may not be deleted");
-        assert_eq!(
-            (code, status["message"].as_str()),
-            (403, Some(want.as_str()))
-        );
-    }
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}});
-    assert_eq!(server.create("/api/v1/namespaces", namespace).await.0, 201);
-    let maps = "/api/v1/namespaces/ns/configmaps";
-    assert_eq!(server.create(maps, config_map("a")).await.0, 201);
-    assert_eq!(server.delete("/api/v1/namespaces/ns").await.0, 200);
-    let (code, status) = server.create(maps, config_map("b")).await;
-    assert_eq!(code, 403);
-    assert_eq!(
-        status["message"],
-        "configmaps \"b\" is forbidden: unable to create new content in namespace ns because it is being terminated"
-    );
-    assert_eq!(
-        status["details"]["causes"][0]["reason"],
-        "NamespaceTerminating"
-    );
-    let change = json!({"data": {"a": "b"}});
-    let path = format!("{maps}/a");
-    assert_eq!(server.ask(Method::PATCH, &path, change).await.0, 200);
-}
-
-#[tokio::test]
-async fn a_signing_request_says_who_asked() {
-    let (server, _, _directory) = recorded().await;
-    let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
-    let mut request = signing_request();
-    request["spec"]["username"] = json!("somebody else");
-    let (code, given) = server.create(path, request).await;
-    assert_eq!(code, 201, "{given}");
-    assert_eq!(given["spec"]["username"], "system:apiserver");
-    assert_eq!(
-        given["spec"]["groups"],
-        json!(["system:masters", "system:authenticated"])
-    );
 }
