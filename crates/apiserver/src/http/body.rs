@@ -4,11 +4,14 @@ use std::any::Any;
 use std::convert::Infallible;
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::Stream;
 use http_body::{Frame, SizeHint};
+
+use crate::server::Activity;
 
 /// Makes the next piece of a body whose length is known before it is made.
 pub trait Chunks: Send {
@@ -19,7 +22,9 @@ pub trait Chunks: Send {
 pub struct Body {
     kind: Kind,
     /// Dropped with the body, which is when the answer is over.
-    held: Option<Box<dyn Any + Send>>,
+    _held: Option<Box<dyn Any + Send>>,
+    /// Shows the connection that it is in use.
+    _connection: Option<Arc<Activity>>,
 }
 
 enum Kind {
@@ -30,31 +35,43 @@ enum Kind {
 }
 
 impl Body {
-    fn of(kind: Kind) -> Body {
-        Body { kind, held: None }
+    fn new(kind: Kind) -> Body {
+        Body {
+            kind,
+            _held: None,
+            _connection: None,
+        }
     }
 
     pub fn empty() -> Body {
-        Body::of(Kind::Full(None))
+        Body::new(Kind::Full(None))
     }
 
     pub fn full(bytes: impl Into<Bytes>) -> Body {
         let bytes = bytes.into();
-        Body::of(Kind::Full((!bytes.is_empty()).then_some(bytes)))
+        Body::new(Kind::Full((!bytes.is_empty()).then_some(bytes)))
     }
 
     pub fn chunks(chunks: impl Chunks + 'static, bytes_total: Option<u64>) -> Body {
-        Body::of(Kind::Chunks(Box::new(chunks), bytes_total))
+        Body::new(Kind::Chunks(Box::new(chunks), bytes_total))
     }
 
     pub fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Body {
-        Body::of(Kind::Stream(Box::pin(stream)))
+        Body::new(Kind::Stream(Box::pin(stream)))
     }
 
     /// Keeps something as long as the body lives.
-    pub fn holding(self, held: impl Any + Send) -> Body {
+    pub fn holding(self, held: Box<dyn Any + Send>) -> Body {
         Body {
-            held: Some(Box::new(held)),
+            _held: Some(held),
+            ..self
+        }
+    }
+
+    /// The body of an answer on this connection.
+    pub(crate) fn of(self, connection: Arc<Activity>) -> Body {
+        Body {
+            _connection: Some(connection),
             ..self
         }
     }

@@ -26,6 +26,7 @@ pub fn compress_if_long(reply: Reply, accepted: bool) -> Reply {
         mut headers,
         body,
         failure,
+        keeper,
     } = reply;
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
@@ -39,6 +40,7 @@ pub fn compress_if_long(reply: Reply, accepted: bool) -> Reply {
         headers,
         body: Body::chunks(compressed, None),
         failure,
+        keeper,
     }
 }
 

@@ -1,10 +1,13 @@
 //! An answer on its way out.
 
+use std::any::Any;
+
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
 use rhumb_meta::Status;
 use rhumb_schema::{Table, protobuf};
 use serde_json::Value;
+use tokio::sync::oneshot::Sender;
 
 use super::Body;
 use crate::request::{ALL_FORMS, Accept, Media};
@@ -20,6 +23,8 @@ pub struct Reply {
     pub body: Body,
     /// What failed, for the audit log.
     pub failure: Option<Box<Status>>,
+    /// Takes over what lives as long as the answer, where that is longer than the body: a WebSocket.
+    pub keeper: Option<Sender<Box<dyn Any + Send>>>,
 }
 
 impl Reply {
@@ -31,6 +36,7 @@ impl Reply {
             headers,
             body,
             failure: None,
+            keeper: None,
         }
     }
 
@@ -103,7 +109,18 @@ impl Reply {
 
     /// Whether it is a stream, which ends when its source or its reader does.
     pub fn is_long_running(&self) -> bool {
-        self.body.is_stream()
+        self.body.is_stream() || self.keeper.is_some()
+    }
+
+    /// Keeps something until the answer is over.
+    pub fn holding(mut self, held: impl Any + Send) -> Reply {
+        let held = Box::new(held);
+        match self.keeper.take() {
+            // A keeper that is gone has ended already.
+            Some(keeper) => drop(keeper.send(held)),
+            None => self.body = self.body.holding(held),
+        }
+        self
     }
 
     pub fn into_response(self) -> Response<Body> {
@@ -168,6 +185,30 @@ mod tests {
                 r#"299 - "unknown field \"spec.a\"""#,
                 r#"299 - "two lines""#
             ]
+        );
+    }
+
+    #[test]
+    fn failures_are_told_in_the_form_that_a_client_likes_best() {
+        let check = |accept: &str, expect: &str| {
+            let accept = HeaderValue::from_str(accept).unwrap();
+            let mut reply = Reply::status_for(&Status::bad_request("no"), Some(&accept));
+            assert_eq!(reply.headers[CONTENT_TYPE], expect);
+            let body = reply.body.next_chunk().unwrap();
+            assert_eq!(
+                body.starts_with(protobuf::MAGIC),
+                expect.ends_with("protobuf")
+            );
+        };
+        check("application/json", "application/json");
+        check("text/html", "application/json");
+        check(
+            "application/vnd.kubernetes.protobuf,application/json",
+            "application/vnd.kubernetes.protobuf",
+        );
+        check(
+            "application/json,application/vnd.kubernetes.protobuf",
+            "application/json",
         );
     }
 }

@@ -225,3 +225,43 @@ fn check_type(found: &TypeMeta, expected: Expected<'_>) -> Result<(), Status> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_are_told_apart_by_their_media_type() {
+        let check = |content_type: &str, expect: Option<Media>| {
+            assert_eq!(
+                body_media(Some(content_type)).ok(),
+                expect,
+                "{content_type}"
+            );
+        };
+        check("", Some(Media::Json));
+        check("application/json; charset=utf-8", Some(Media::Json));
+        check("application/yaml", Some(Media::Yaml));
+        check("application/vnd.kubernetes.protobuf", Some(Media::Protobuf));
+        check("application/cbor", None);
+        check("text/plain", None);
+    }
+
+    #[test]
+    fn a_body_that_is_no_protobuf_is_refused_in_upstreams_words() {
+        let check = |body: &[u8], expect: &str| {
+            let status = open(body, "Pod").err().unwrap();
+            let message =
+                format!("the object provided is unrecognized (must be of type Pod): {expect}");
+            assert_eq!((status.code, status.message), (400, message));
+        };
+        check(b"", "empty data (<empty>)");
+        check(b"k8s\0", "empty body (6b387300)");
+        check(b"k8s\0\x0a\x05", "unexpected EOF (6b3873000a05)");
+        let prefix = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
+        check(
+            br#"{"apiVersion":"v1","kind":"Pod"}"#,
+            &format!(r#"{prefix} ({{"apiVersion":"v1","kind":"Pod ...)"#),
+        );
+    }
+}

@@ -138,3 +138,59 @@ impl Chunks for SealedList {
         self.gather(CHUNK_BYTES)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(value: Value) -> Object {
+        match value {
+            Value::Object(object) => object,
+            other => panic!("an object is expected: {other}"),
+        }
+    }
+
+    #[test]
+    fn a_list_is_its_metadata_and_its_items_in_one_envelope() {
+        let table = Table::builtin();
+        let of = table.named("io.k8s.api.core.v1.ConfigMap").unwrap();
+        let mut list = List::default();
+        for name in ["a", "b"] {
+            let item = object(json!({"metadata": {"name": name}, "data": {"x": "y"}}));
+            list.push(table, of, &item).unwrap();
+        }
+        let outer = object(
+            json!({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}}),
+        );
+        let sealed = list.seal(table, &outer).unwrap();
+        let bytes_total = sealed.bytes_total;
+        let bytes = sealed.into_bytes();
+        assert_eq!(bytes.len(), bytes_total);
+        let envelope = Envelope::open(&bytes).unwrap();
+        assert_eq!(
+            (&*envelope.api_version, &*envelope.kind),
+            ("v1", "ConfigMapList")
+        );
+        let head = b"\x0a\x07\x0a\0\x12\x017\x1a\0";
+        let item = |name: &[u8]| {
+            let metadata = [
+                b"\x0a\x11\x0a\x01",
+                name,
+                b"\x12\0\x1a\0\x22\0\x2a\0\x32\0\x38\0\x42\0",
+            ]
+            .concat();
+            [
+                b"\x12\x1b".as_slice(),
+                &metadata,
+                b"\x12\x06\x0a\x01x\x12\x01y",
+            ]
+            .concat()
+        };
+        assert_eq!(
+            envelope.raw,
+            [head.as_slice(), &item(b"a"), &item(b"b")].concat()
+        );
+    }
+}

@@ -1,19 +1,21 @@
 //! Connections: accepted, wrapped in TLS, and bounded in number, time and size.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
 use rhumb_auth::authn::CertifiedUser;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
+use super::idle::{Activity, IdleWatch};
 use super::{Peer, Service};
 
 /// What one client can take of the server.
@@ -24,6 +26,8 @@ pub struct ConnectionLimits {
     pub header_bytes_max: u32,
     pub handshake_timeout: Duration,
     pub header_timeout: Duration,
+    /// How long a connection may be open with nothing asked.
+    pub idle_timeout: Duration,
 }
 
 impl Default for ConnectionLimits {
@@ -34,6 +38,7 @@ impl Default for ConnectionLimits {
             header_bytes_max: 1024 * 1024,
             handshake_timeout: Duration::from_secs(10),
             header_timeout: Duration::from_secs(32),
+            idle_timeout: Duration::from_secs(90),
         }
     }
 }
@@ -53,7 +58,6 @@ impl Server {
         let acceptor = TlsAcceptor::from(self.tls.clone());
         let builder = Arc::new(self.builder());
         let room = Arc::new(Semaphore::new(self.limits.connections_max));
-        let graceful = Arc::new(GracefulShutdown::new());
         self.service
             .metrics
             .connections_max
@@ -81,7 +85,8 @@ impl Server {
                 builder: builder.clone(),
                 service: self.service.clone(),
                 handshake_timeout: self.limits.handshake_timeout,
-                watcher: graceful.watcher(),
+                idle_timeout: self.limits.idle_timeout,
+                stop: stop.clone(),
             };
             let open = Open::count(self.service.clone());
             tokio::spawn(async move {
@@ -90,11 +95,9 @@ impl Server {
             });
         }
         drop(self.listener);
-        let Ok(graceful) = Arc::try_unwrap(graceful) else {
-            return;
-        };
+        let all = u32::try_from(self.limits.connections_max).unwrap_or(u32::MAX);
         let ended = async {
-            graceful.shutdown().await;
+            let _ = room.acquire_many(all).await;
             self.service.sockets.closed().await;
         };
         if tokio::time::timeout(drain, ended).await.is_err() {
@@ -144,7 +147,8 @@ struct Connection {
     builder: Arc<Builder<TokioExecutor>>,
     service: Arc<Service>,
     handshake_timeout: Duration,
-    watcher: hyper_util::server::graceful::Watcher,
+    idle_timeout: Duration,
+    stop: CancellationToken,
 }
 
 impl Connection {
@@ -172,16 +176,37 @@ impl Connection {
             certificate,
         });
         let service = self.service;
+        let activity = Arc::new(Activity::default());
+        let mut idle = IdleWatch::new(activity.clone(), self.idle_timeout);
         let handler = service_fn(move |request| {
-            let (service, peer) = (service.clone(), peer.clone());
-            async move { Ok::<_, std::convert::Infallible>(service.answer(request, &peer).await) }
+            let (service, peer, activity) = (service.clone(), peer.clone(), activity.clone());
+            activity.requests.fetch_add(1, Ordering::Relaxed);
+            async move {
+                let response = service.answer(request, &peer).await;
+                Ok::<_, std::convert::Infallible>(response.map(|body| body.of(activity)))
+            }
         });
         let connection = self
             .builder
             .serve_connection_with_upgrades(TokioIo::new(stream), handler)
             .into_owned();
-        if let Err(error) = self.watcher.watch(connection).await {
-            tracing::debug!(%address, %error, "a connection broke");
+        let mut connection = pin!(connection);
+        let mut ending = false;
+        loop {
+            tokio::select! {
+                ended = connection.as_mut() => {
+                    if let Err(error) = ended {
+                        tracing::debug!(%address, %error, "a connection broke");
+                    }
+                    return;
+                }
+                () = self.stop.cancelled(), if !ending => {}
+                // One that was asked to end before, and that still nobody uses, is dropped.
+                () = idle.idle() => if ending { return },
+            }
+            // What is under way is finished.
+            ending = true;
+            connection.as_mut().graceful_shutdown();
         }
     }
 }

@@ -3,6 +3,7 @@
 mod authenticate;
 mod connections;
 mod health;
+mod idle;
 mod inflight;
 mod pipeline;
 mod route;
@@ -11,5 +12,6 @@ mod version;
 mod websocket;
 
 pub use connections::{ConnectionLimits, Server};
-pub use inflight::InFlight;
+pub(crate) use idle::Activity;
+pub use inflight::{InFlight, READS_MAX, WRITES_MAX};
 pub use pipeline::{Peer, Service};

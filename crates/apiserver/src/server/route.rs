@@ -59,7 +59,7 @@ pub(super) async fn answer(service: &Service, request: Admitted<'_>) -> Result<R
         .unwrap_or_default();
     match first {
         "livez" | "readyz" | "healthz" if is_read => {
-            Ok(health::answer(api, &request.info.path, &request.query).unwrap_or_else(not_found))
+            Ok(health::answer(api, &request.info.path, request.query).unwrap_or_else(not_found))
         }
         "metrics" if is_read && request.info.path == "/metrics" => {
             Ok(service
@@ -72,7 +72,7 @@ pub(super) async fn answer(service: &Service, request: Admitted<'_>) -> Result<R
         "version" if is_read => Ok(Reply::json(StatusCode::OK, &version::document())),
         "openapi" if is_read => {
             Ok(
-                crate::openapi::answer(api, &request.info.path, &request.query, &request.headers)
+                crate::openapi::answer(api, &request.info.path, request.query, &request.headers)
                     .await
                     .unwrap_or_else(not_found),
             )

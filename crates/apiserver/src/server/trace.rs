@@ -95,7 +95,7 @@ impl Trace {
         };
         if reply.is_long_running() {
             ending.begin_stream();
-            reply.body = reply.body.holding(ending);
+            return reply.holding(ending);
         }
         reply
     }

@@ -138,7 +138,10 @@ pub(super) fn serve(
     if let Some(protocol) = protocols(headers).first() {
         reply = reply.header(SEC_WEBSOCKET_PROTOCOL, protocol);
     }
+    let (keeper, kept) = tokio::sync::oneshot::channel();
+    reply.keeper = Some(keeper);
     tokio::spawn(async move {
+        let _kept = kept.await;
         match upgrade.await {
             Ok(upgraded) => run(upgraded, frames, permit).await,
             Err(error) => tracing::debug!(%error, "a connection did not become a WebSocket"),

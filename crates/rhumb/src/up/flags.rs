@@ -2,11 +2,16 @@
 
 use std::net::{IpAddr, UdpSocket};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use rhumb_apiserver::admission;
 use rhumb_apiserver::resources::allocation::ServiceRanges;
+use rhumb_apiserver::Api;
+use rhumb_apiserver::audit::{self, AuditLog};
+use rhumb_apiserver::server::{InFlight, READS_MAX, Service, WRITES_MAX};
 
 #[derive(Args, Debug)]
 pub(crate) struct Flags {
@@ -52,6 +57,24 @@ pub(crate) struct Flags {
     /// Admission plugins to turn off although they are on by default.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     disable_admission_plugins: Vec<String>,
+    /// How many requests that only read are handled at a time; 0 is no limit.
+    #[arg(long, value_name = "N", default_value_t = READS_MAX)]
+    max_requests_inflight: usize,
+    /// How many requests that write are handled at a time; 0 is no limit.
+    #[arg(long, value_name = "N", default_value_t = WRITES_MAX)]
+    max_mutating_requests_inflight: usize,
+    /// How long a request may take that is not a watch: 30s, 1m0s.
+    #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = duration)]
+    request_timeout: Duration,
+    /// Write who did what, one line of JSON a request, to this file; - is standard output.
+    #[arg(long, value_name = "FILE")]
+    audit_log_path: Option<PathBuf>,
+    /// Begin a new audit log after this many megabytes; 0 is never.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    audit_log_maxsize: u64,
+    /// How many full audit logs are kept; 0 keeps all.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    audit_log_maxbackup: usize,
     /// Keep objects in this etcd instead of the embedded store: comma-separated URLs of its members.
     #[arg(long, value_name = "URLS", value_delimiter = ',')]
     pub(super) etcd_servers: Vec<String>,
@@ -94,6 +117,34 @@ impl Flags {
         })
     }
 
+    /// What answers requests, with the limits that were asked for.
+    pub(super) fn service(&self, api: Arc<Api>) -> Result<Service> {
+        let mut service = Service::new(api);
+        service.inflight = InFlight::new(
+            self.max_requests_inflight,
+            self.max_mutating_requests_inflight,
+        );
+        service.request_timeout = self.request_timeout;
+        service.audit = self.audit_log()?;
+        Ok(service)
+    }
+
+    fn audit_log(&self) -> Result<Option<Arc<AuditLog>>> {
+        let Some(path) = &self.audit_log_path else {
+            return Ok(None);
+        };
+        let log = AuditLog::open(audit::Options {
+            path: path.clone(),
+            bytes_max: self.audit_log_maxsize.saturating_mul(1024 * 1024),
+            backups_max: self.audit_log_maxbackup,
+        })
+        .with_context(|| {
+            let path = path.display();
+            format!("the audit log {path} cannot be written; choose another with --audit-log-path")
+        })?;
+        Ok(Some(Arc::new(log)))
+    }
+
     /// The data directory, as an absolute path: it is shown to people who are elsewhere.
     pub(super) fn data_dir(&self) -> Result<PathBuf> {
         let directory = match &self.data_dir {
@@ -119,6 +170,36 @@ fn address_of_machine(v6: bool) -> Option<IpAddr> {
     Some(address).filter(|address| !address.is_loopback() && !address.is_unspecified())
 }
 
+/// A duration as Go writes it, in hours, minutes and seconds: `1h`, `1m30s`, `500ms`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is no duration; write it as 30s, 1m0s or 1h");
+    let mut total = Duration::ZERO;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+        let number: u64 = rest[..digits].parse().map_err(|_| wrong())?;
+        rest = &rest[digits..];
+        let unit = rest
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(rest.len());
+        let unit_ms: u64 = match &rest[..unit] {
+            "ms" => 1,
+            "s" => 1000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            _ => return Err(wrong()),
+        };
+        total += Duration::from_millis(number.checked_mul(unit_ms).ok_or_else(wrong)?);
+        rest = &rest[unit..];
+    }
+    match total {
+        Duration::ZERO => Err(format!(
+            "{text:?} is no time at all; write it as 30s, 1m0s or 1h"
+        )),
+        total => Ok(total),
+    }
+}
+
 fn default_directory() -> Result<PathBuf> {
     let variable = |name: &str| {
         std::env::var_os(name)
@@ -129,4 +210,28 @@ fn default_directory() -> Result<PathBuf> {
         .or_else(|| variable("HOME").map(|home| home.join(".local/share")))
         .map(|base| base.join("rhumb"))
         .context("there is no home directory; say where data goes with --data-dir")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_go_writes_them() {
+        for (text, want_ms) in [
+            ("60s", Some(60_000)),
+            ("1m0s", Some(60_000)),
+            ("1h30m", Some(5_400_000)),
+            ("500ms", Some(500)),
+            ("", None),
+            ("0s", None),
+            ("60", None),
+            ("-1s", None),
+            ("1d", None),
+            ("99999999999999999999h", None),
+        ] {
+            let got = duration(text).ok().map(|it| it.as_millis());
+            assert_eq!(got, want_ms, "{text:?}");
+        }
+    }
 }

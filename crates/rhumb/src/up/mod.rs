@@ -16,7 +16,7 @@ use anyhow::{Context, Result, anyhow};
 use rhumb_api::Gates;
 use rhumb_apiserver::Api;
 use rhumb_apiserver::resources::allocation::ServiceRanges;
-use rhumb_apiserver::server::{ConnectionLimits, Server, Service};
+use rhumb_apiserver::server::{ConnectionLimits, Server};
 use rhumb_apiserver::start::Options;
 use rhumb_auth::authn::TokenFile;
 use rhumb_meta::{Clock, SystemClock};
@@ -62,9 +62,10 @@ async fn serve(flags: Flags) -> Result<()> {
     let pki = pki::open(&directory, &names, clock.wall())?;
     let url = format!("https://{}", reachable(address));
     let kubeconfig = directory.join("admin.kubeconfig");
-    pki::write_kubeconfig(&kubeconfig, &pki, &url)?;
     let tls = tls::config(&pki)?;
+    // The kubeconfig is of the server that has the store: another one may be running here.
     let (store, store_name) = store::open(&flags, &directory).await?;
+    pki::write_kubeconfig(&kubeconfig, &pki, &url)?;
     let api = Api::start(Options {
         store,
         clock,
@@ -81,7 +82,7 @@ async fn serve(flags: Flags) -> Result<()> {
     let server = Server {
         listener,
         tls,
-        service: Arc::new(Service::new(api.clone())),
+        service: Arc::new(flags.service(api.clone())?),
         limits: ConnectionLimits::default(),
     };
     let server = tokio::spawn(server.run(stop.clone(), DRAIN_MAX));

@@ -202,7 +202,8 @@ fn depth_is_limited() {
     let read = |levels| decode(Table::builtin(), named(SCHEMA), &nested(levels));
     assert!(read(MAX_DEPTH - 1).is_ok());
     let error = read(MAX_DEPTH).expect_err("too deep");
-    assert_eq!(error.to_string(), "proto: nested deeper than 500 levels");
+    let expect = format!("proto: nested deeper than {MAX_DEPTH} levels");
+    assert_eq!(error.to_string(), expect);
 }
 
 #[test]

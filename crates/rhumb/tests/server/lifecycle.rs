@@ -1,0 +1,98 @@
+//! How a server ends, and what is there afterwards.
+
+use std::time::Duration;
+
+use http::Method;
+use http_body_util::BodyExt;
+
+use crate::support::{As, CONFIG_MAPS, Server, config_map};
+
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_told_to_end_ends_streams_properly_and_exits_well() {
+    let mut server = Server::start(&[]);
+    let mut streams = Vec::new();
+    for mut client in [server.http1(As::Admin).await, server.http2(As::Admin).await] {
+        let request = client.request(Method::GET, &format!("{CONFIG_MAPS}?watch=true"), "");
+        let response = client.send(request).await.unwrap();
+        assert_eq!(response.status(), 200);
+        streams.push((client, response.into_body()));
+    }
+    let url = format!("wss://{}{CONFIG_MAPS}?watch=true", server.address);
+    let stream = server.tls(As::Admin, b"http/1.1").await.unwrap();
+    let (mut socket, _) = tokio_tungstenite::client_async(url.as_str(), stream)
+        .await
+        .unwrap();
+    server.terminate();
+    for (_client, body) in streams {
+        let end = tokio::time::timeout(ENDS_WITHIN, body.collect()).await;
+        // A stream that breaks off is an error here; one that ends is not.
+        end.expect("the stream ends")
+            .expect("the stream ends properly");
+    }
+    let closed = async {
+        use futures_util::StreamExt;
+        while let Some(message) = socket.next().await {
+            if message.expect("the socket is closed properly").is_close() {
+                return true;
+            }
+        }
+        false
+    };
+    assert!(tokio::time::timeout(ENDS_WITHIN, closed).await.unwrap());
+    let status = server
+        .ended_within(ENDS_WITHIN)
+        .await
+        .expect("the server ends");
+    assert!(status.success(), "{status}");
+    assert!(server.tls(As::Admin, b"h2").await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_was_acknowledged_is_there_after_kill_9() {
+    let mut server = Server::start(&[]);
+    let mut acknowledged: Vec<String> = Vec::new();
+    for round in 0..3 {
+        let writers: Vec<_> =
+            futures_util::future::join_all((0..8).map(|_| server.http2(As::Admin)))
+                .await
+                .into_iter()
+                .enumerate()
+                .map(|(writer, mut client)| {
+                    tokio::spawn(async move {
+                        let mut names = Vec::new();
+                        for number in 0.. {
+                            let name = format!("c{round}-{writer}-{number}");
+                            let request =
+                                client.request(Method::POST, CONFIG_MAPS, &config_map(&name));
+                            match client.send(request).await {
+                                Ok(response) if response.status() == 201 => names.push(name),
+                                _ => break,
+                            }
+                        }
+                        names
+                    })
+                })
+                .collect();
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        server.kill();
+        for writer in writers {
+            acknowledged.extend(writer.await.unwrap());
+        }
+        server = Server::start_in(server.directory.clone(), &[]);
+    }
+    assert!(acknowledged.len() > 100, "{} writes", acknowledged.len());
+    let list = server.get(CONFIG_MAPS).await.json();
+    let names: std::collections::HashSet<&str> = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|item| item["metadata"]["name"].as_str())
+        .collect();
+    let lost: Vec<&String> = acknowledged
+        .iter()
+        .filter(|name| !names.contains(name.as_str()))
+        .collect();
+    assert!(lost.is_empty(), "{lost:?} of {} writes", acknowledged.len());
+}

@@ -1,0 +1,8 @@
+//! `rhumb up` as clients meet it: the built program, over real connections.
+
+mod authorization;
+mod edge;
+mod hostile;
+mod lifecycle;
+mod start;
+mod support;

@@ -1,0 +1,131 @@
+//! A server that cannot start says why, in one line, and what to do.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{Server, kubeconfig_of};
+
+/// Starts a server that must fail, and checks what it says.
+fn fails(directory: &Path, flags: &[&str], says: &[&str]) {
+    let output = Command::new(env!("CARGO_BIN_EXE_rhumb"))
+        .args(["up", "--data-dir"])
+        .arg(directory)
+        .args(flags)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{flags:?} starts");
+    for part in says {
+        assert!(
+            text.contains(part),
+            "{flags:?}: {part:?} is not in {text:?}"
+        );
+    }
+    assert!(!text.contains("panicked"), "{text}");
+    if text.starts_with("rhumb: ") {
+        assert_eq!(text.trim_end().lines().count(), 1, "{text}");
+    }
+}
+
+#[test]
+fn wrong_flags_and_files_are_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let tokens = file("tokens.csv", "only-a-token\n");
+    let plain = file("plain", "");
+    let missing = directory
+        .path()
+        .join("no/such/file")
+        .to_str()
+        .unwrap()
+        .to_owned();
+    let port = "--secure-port=0";
+    fails(&data, &[port, "--no-such-flag"], &["--no-such-flag"]);
+    fails(
+        &data,
+        &[port, "--request-timeout", "soon"],
+        &["soon", "30s"],
+    );
+    fails(
+        &data,
+        &[port, "--feature-gates", "NoSuchGate=true"],
+        &["NoSuchGate"],
+    );
+    fails(
+        &data,
+        &[port, "--token-auth-file", &tokens],
+        &["tokens.csv"],
+    );
+    fails(
+        &data,
+        &[port, "--token-auth-file", &missing],
+        &["no/such/file"],
+    );
+    fails(
+        &data,
+        &[port, "--audit-log-path", &missing],
+        &["no/such/file", "--audit-log-path"],
+    );
+    fails(
+        &data,
+        &[port, "--bind-address", "192.0.2.1"],
+        &["192.0.2.1", "--bind-address"],
+    );
+    fails(Path::new(&plain), &[port], &["plain"]);
+}
+
+#[test]
+fn a_broken_certificate_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let server = Server::start(&[]);
+    let made = server.directory.path().join("data");
+    copy(&made, &data);
+    let mut broken = 0;
+    for entry in walk(&data) {
+        if entry.extension().is_some_and(|it| it == "crt") {
+            std::fs::write(&entry, "this is no certificate").unwrap();
+            broken += 1;
+        }
+    }
+    assert!(broken > 0, "there are certificates");
+    fails(&data, &["--secure-port=0"], &[".crt"]);
+}
+
+fn walk(directory: &Path) -> Vec<std::path::PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => files.extend(walk(&path)),
+            false => files.push(path),
+        }
+    }
+    files
+}
+
+fn copy(from: &Path, to: &Path) {
+    for file in walk(from) {
+        let target = to.join(file.strip_prefix(from).unwrap());
+        std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+        std::fs::copy(&file, target).unwrap();
+    }
+}
+
+#[test]
+fn a_second_server_disturbs_nobody() {
+    let server = Server::start(&[]);
+    let port = format!("--secure-port={}", server.address.port());
+    let other = tempfile::tempdir().unwrap();
+    fails(other.path(), &[&port], &["in use", "--secure-port"]);
+    let data = server.directory.path().join("data");
+    let before = std::fs::read_to_string(kubeconfig_of(server.directory.path())).unwrap();
+    fails(&data, &["--secure-port=0"], &["in use"]);
+    let after = std::fs::read_to_string(kubeconfig_of(server.directory.path())).unwrap();
+    assert_eq!(before, after, "the kubeconfig is of the server that runs");
+}

@@ -1,0 +1,290 @@
+//! A server of its own for each test, and a client that can also misbehave.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// A token of the token file whose user has no rights beyond those of everyone.
+pub const NOBODY: &str = "nobody-token";
+
+/// Who a client is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum As {
+    Admin,
+    Token(&'static str),
+    Anonymous,
+}
+
+/// A running server. It is killed when dropped: this one and no other.
+pub struct Server {
+    child: Child,
+    pub directory: Arc<TempDir>,
+    pub address: SocketAddr,
+    ca: CertificateDer<'static>,
+    certificate: CertificateDer<'static>,
+    key: PrivateKeyDer<'static>,
+}
+
+impl Server {
+    pub fn start(flags: &[&str]) -> Server {
+        Server::start_in(Arc::new(tempfile::tempdir().unwrap()), flags)
+    }
+
+    pub fn start_in(directory: Arc<TempDir>, flags: &[&str]) -> Server {
+        let tokens = directory.path().join("tokens.csv");
+        std::fs::write(&tokens, format!("{NOBODY},nobody,1\n")).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_rhumb"))
+            .args(["up", "--secure-port", "0", "--data-dir"])
+            .arg(directory.path().join("data"))
+            .arg("--token-auth-file")
+            .arg(tokens)
+            .args(flags)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program runs");
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let ready = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .any(|line| line.starts_with("ready"));
+        assert!(ready, "the server did not become ready");
+        // What else it says must not fill the pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        let kubeconfig = std::fs::read_to_string(kubeconfig_of(directory.path())).unwrap();
+        let field = |name: &str| {
+            let start = kubeconfig.find(name).expect(name) + name.len();
+            kubeconfig[start..]
+                .lines()
+                .next()
+                .unwrap()
+                .trim()
+                .trim_matches('"')
+                .to_owned()
+        };
+        let pem = |name: &str| STANDARD.decode(field(name)).unwrap();
+        Server {
+            address: field("server:")
+                .trim_start_matches("https://")
+                .parse()
+                .unwrap(),
+            ca: CertificateDer::from_pem_slice(&pem("certificate-authority-data:")).unwrap(),
+            certificate: CertificateDer::from_pem_slice(&pem("client-certificate-data:")).unwrap(),
+            key: PrivateKeyDer::from_pem_slice(&pem("client-key-data:")).unwrap(),
+            child,
+            directory,
+        }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Asks it to end, as a service manager does.
+    pub fn terminate(&self) {
+        let status = Command::new("kill").arg(self.id().to_string()).status();
+        assert!(status.unwrap().success());
+    }
+
+    /// Ends it at once, without a chance to clean up.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// How it ended, if it did in time.
+    pub async fn ended_within(&mut self, limit: Duration) -> Option<ExitStatus> {
+        let begun = Instant::now();
+        while begun.elapsed() < limit {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return Some(status);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        None
+    }
+
+    pub fn resident_bytes(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.id());
+        let status = std::fs::read_to_string(path).unwrap();
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("VmRSS:"))
+            .unwrap();
+        let kilobytes: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        kilobytes * 1024
+    }
+
+    /// A connection with nothing said yet.
+    pub async fn tls(&self, who: As, protocol: &[u8]) -> std::io::Result<TlsStream<TcpStream>> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(self.ca.clone()).unwrap();
+        let builder = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let mut config = match who {
+            As::Admin => builder
+                .with_client_auth_cert(vec![self.certificate.clone()], self.key.clone_key())
+                .unwrap(),
+            _ => builder.with_no_client_auth(),
+        };
+        config.alpn_protocols = vec![protocol.to_vec()];
+        let stream = TcpStream::connect(self.address).await?;
+        let name = ServerName::from(self.address.ip());
+        TlsConnector::from(Arc::new(config))
+            .connect(name, stream)
+            .await
+    }
+
+    pub async fn http1(&self, who: As) -> Client {
+        let stream = TokioIo::new(self.tls(who, b"http/1.1").await.unwrap());
+        let (sender, connection) = http1::handshake(stream).await.unwrap();
+        tokio::spawn(connection.with_upgrades());
+        Client {
+            who,
+            sender: Sender::Http1(sender),
+        }
+    }
+
+    pub async fn http2(&self, who: As) -> Client {
+        let stream = TokioIo::new(self.tls(who, b"h2").await.unwrap());
+        let (sender, connection) = http2::handshake(TokioExecutor::new(), stream)
+            .await
+            .unwrap();
+        tokio::spawn(connection);
+        Client {
+            who,
+            sender: Sender::Http2(sender),
+        }
+    }
+
+    /// One request on a connection of its own.
+    pub async fn ask(&self, who: As, method: Method, path: &str, body: &str) -> Answer {
+        self.http1(who).await.ask(method, path, body).await
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.ask(As::Admin, Method::GET, path, "").await
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+pub fn kubeconfig_of(directory: &Path) -> PathBuf {
+    directory.join("data/admin.kubeconfig")
+}
+
+pub struct Client {
+    who: As,
+    sender: Sender,
+}
+
+enum Sender {
+    Http1(http1::SendRequest<Full<Bytes>>),
+    Http2(http2::SendRequest<Full<Bytes>>),
+}
+
+impl Client {
+    pub fn request(&self, method: Method, path: &str, body: &str) -> Request<Full<Bytes>> {
+        let mut request = Request::builder().method(method).header("host", "rhumb");
+        if !body.is_empty() {
+            request = request.header("content-type", "application/json");
+        }
+        if let As::Token(token) = self.who {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let uri = match self.sender {
+            Sender::Http1(_) => path.to_owned(),
+            Sender::Http2(_) => format!("https://rhumb{path}"),
+        };
+        request
+            .uri(uri)
+            .body(Full::new(Bytes::from(body.to_owned())))
+            .unwrap()
+    }
+
+    pub async fn send(
+        &mut self,
+        request: Request<Full<Bytes>>,
+    ) -> hyper::Result<Response<Incoming>> {
+        match &mut self.sender {
+            Sender::Http1(sender) => {
+                sender.ready().await?;
+                sender.send_request(request).await
+            }
+            Sender::Http2(sender) => {
+                sender.ready().await?;
+                sender.send_request(request).await
+            }
+        }
+    }
+
+    pub async fn ask(&mut self, method: Method, path: &str, body: &str) -> Answer {
+        let request = self.request(method, path, body);
+        let response = self.send(request).await.expect("an answer");
+        Answer::read(response).await
+    }
+}
+
+#[derive(Debug)]
+pub struct Answer {
+    pub code: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Answer {
+    pub async fn read(response: Response<Incoming>) -> Answer {
+        let (parts, body) = response.into_parts();
+        let body = body
+            .collect()
+            .await
+            .map(|body| body.to_bytes())
+            .unwrap_or_default();
+        Answer {
+            code: parts.status,
+            headers: parts.headers,
+            body,
+        }
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or(Value::Null)
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+pub fn config_map(name: &str) -> String {
+    format!(
+        r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}"}},"data":{{"a":"b"}}}}"#
+    )
+}
+
+pub const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
