@@ -10,6 +10,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{Answer, As, CONFIG_MAPS, Server, config_map};
 
+/// Where to send what, as which type, and how it may be answered.
+type Case<'a> = ((Method, &'a str), &'a str, Vec<u8>, &'a [u16]);
+
 /// Sends a body of a type to a path.
 async fn send(server: &Server, method: Method, path: &str, kind: &str, body: Vec<u8>) -> Answer {
     let mut client = server.http1(As::Admin).await;
@@ -78,7 +81,7 @@ async fn bombs_and_nonsense_in_bodies_are_refused() {
         .collect();
     let aliases = format!("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n{aliases}");
     let deep = "[".repeat(100_000);
-    let cases: Vec<((Method, &str), &str, Vec<u8>, &[u16])> = vec![
+    let cases: Vec<Case<'_>> = vec![
         (post(), json, vec![b' '; 3 * 1024 * 1024 + 1], &[413]),
         (post(), json, format!("{{\"a\":{deep}").into_bytes(), &[400]),
         (post(), yaml, format!("a: {deep}").into_bytes(), &[400]),
