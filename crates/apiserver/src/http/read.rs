@@ -15,6 +15,7 @@ where
 {
     let announced = body.size_hint().lower();
     if announced > BODY_BYTES_MAX as u64 {
+        drain(body).await;
         return Err(too_large());
     }
     let mut first: Option<Bytes> = None;
@@ -28,6 +29,7 @@ where
         };
         let have = first.as_ref().map_or(0, Bytes::len) + rest.len();
         if have + data.len() > BODY_BYTES_MAX {
+            drain(body).await;
             return Err(too_large());
         }
         match &first {
@@ -45,6 +47,19 @@ where
             whole.freeze()
         }
     })
+}
+
+/// Takes what is still to come, up to a point: a client that cannot send all of its body reads no answer.
+async fn drain<B>(mut body: B)
+where
+    B: http_body::Body<Data = Bytes> + Unpin,
+{
+    let mut taken = 0;
+    while taken < BODY_BYTES_MAX * 2
+        && let Some(Ok(frame)) = body.frame().await
+    {
+        taken += frame.data_ref().map_or(0, Bytes::len);
+    }
 }
 
 fn too_large() -> Status {
