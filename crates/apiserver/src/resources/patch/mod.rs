@@ -43,6 +43,9 @@ enum Form {
 }
 
 pub(super) async fn patch_object(call: &Call<'_>, part: Part) -> Result<Reply, Status> {
+    if media_of(call.header(CONTENT_TYPE)) == APPLY {
+        return Err(Status::unsupported_media_type(&[JSON, MERGE, STRATEGIC]));
+    }
     let options = WriteOptions::parse(call.query, "PatchOptions")?;
     let key = call.key()?;
     let edit = Apply {
