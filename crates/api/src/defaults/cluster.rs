@@ -51,6 +51,7 @@ pub(super) const TYPES: &[(&str, Fill)] = &[
         fill_pointer(class, "reclaimPolicy", "Delete");
         fill_pointer(class, "volumeBindingMode", "Immediate");
     }),
+    ("io.k8s.api.storage.v1.CSIDriver", fill_csi_driver),
     ("io.k8s.api.scheduling.v1.PriorityClass", |class| {
         fill_pointer(class, "preemptionPolicy", "PreemptLowerPriority");
     }),
@@ -64,6 +65,22 @@ pub(super) const TYPES: &[(&str, Fill)] = &[
 ];
 
 const RBAC: &str = "rbac.authorization.k8s.io";
+
+fn fill_csi_driver(driver: &mut Object) {
+    fill_pointer(driver, "spec.attachRequired", true);
+    fill_pointer(driver, "spec.fsGroupPolicy", "ReadWriteOnceWithFSType");
+    if fields::items(driver, "spec.volumeLifecycleModes").is_empty() {
+        fields::set(driver, "spec.volumeLifecycleModes", json!(["Persistent"]));
+    }
+    for denied in [
+        "spec.podInfoOnMount",
+        "spec.storageCapacity",
+        "spec.requiresRepublish",
+        "spec.seLinuxMount",
+    ] {
+        fill_pointer(driver, denied, false);
+    }
+}
 
 fn fill_role_ref(binding: &mut Object) {
     fields::fill(binding, "roleRef.apiGroup", RBAC);

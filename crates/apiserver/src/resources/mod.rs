@@ -27,5 +27,5 @@ pub use call::Call;
 pub use companions::{Chosen, Claim, CompanionSet, Companions};
 pub use registry::{Registry, RegistryError, Resource, Storage, Version, stored_kinds};
 pub(crate) use store_status::store_status;
-pub(crate) use write::with;
 pub(crate) use watch::{Frames, frames};
+pub(crate) use write::with;

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use rhumb_apiserver::admission;
-use rhumb_apiserver::resources::allocation::ServiceRanges;
 use rhumb_apiserver::Api;
+use rhumb_apiserver::admission;
 use rhumb_apiserver::audit::{self, AuditLog};
+use rhumb_apiserver::resources::allocation::ServiceRanges;
 use rhumb_apiserver::server::{InFlight, READS_MAX, Service, WRITES_MAX};
 
 #[derive(Args, Debug)]
