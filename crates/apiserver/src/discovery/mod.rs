@@ -6,9 +6,11 @@ mod groups;
 use http::StatusCode;
 use http::header::{ETAG, IF_NONE_MATCH, VARY};
 use rhumb_meta::Status;
+use rhumb_schema::{Table, protobuf};
+use serde_json::Value;
 
-use crate::http::{Body, Reply};
-use crate::request::ApiPath;
+use crate::http::{Body, Reply, generic};
+use crate::request::{Accept, ApiPath, Form, MEDIA_NAMES, Media, is_acceptable};
 use crate::resources::{Registry, Resource};
 
 /// The answer to a discovery request; `None` if there is no such group or version.
@@ -34,7 +36,41 @@ pub fn discover(
         ApiPath::Group(group) => groups::one(registry, group)?,
         ApiPath::GroupVersion(group, version) => groups::resources(registry, group, version)?,
     };
-    Some(Ok(Reply::json(StatusCode::OK, &document)))
+    Some(reply(path, &document, accept))
+}
+
+/// A document in the form that the client wants.
+fn reply(path: &ApiPath<'_>, document: &Value, accept: &str) -> Result<Reply, Status> {
+    // The list of groups is not below any of the paths where this is looked at first.
+    if *path != ApiPath::GroupsRoot && !is_acceptable(Some(accept)) {
+        return Err(generic::not_acceptable(&MEDIA_NAMES));
+    }
+    let accept = Accept::negotiate(Some(accept), &[Form::Object])?;
+    let body = match (accept.media, document) {
+        (Media::Yaml, document) => rhumb_schema::write_yaml(document)
+            .map_err(Status::internal_error)?
+            .into_bytes(),
+        (Media::Protobuf, Value::Object(object)) => in_protobuf(object)?,
+        _ => return Ok(Reply::json(StatusCode::OK, document)),
+    };
+    Ok(Reply::new(
+        StatusCode::OK,
+        accept.media.name(),
+        Body::full(body),
+    ))
+}
+
+fn in_protobuf(document: &rhumb_schema::Object) -> Result<Vec<u8>, Status> {
+    let kind = document
+        .get("kind")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let table = Table::builtin();
+    let name = format!("io.k8s.apimachinery.pkg.apis.meta.v1.{kind}");
+    let of = table.named(&name).ok_or_else(|| {
+        Status::internal_error(format_args!("the schema table has no type {name}"))
+    })?;
+    protobuf::seal(table, of, document).map_err(Status::internal_error)
 }
 
 fn header(headers: &http::HeaderMap, name: http::header::HeaderName) -> &str {
@@ -45,7 +81,7 @@ fn header(headers: &http::HeaderMap, name: http::header::HeaderName) -> &str {
 }
 
 /// kubectl keeps the document and asks only whether it is still the same.
-fn aggregated_reply(document: &serde_json::Value, known: &str) -> Reply {
+fn aggregated_reply(document: &Value, known: &str) -> Reply {
     let body = document.to_string();
     let etag = format!("\"{}\"", hex(&sha256(body.as_bytes())).to_ascii_uppercase());
     let reply = if known == etag {

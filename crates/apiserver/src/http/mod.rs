@@ -1,6 +1,7 @@
 //! The edge: bodies, answers, connections.
 
 mod body;
+pub mod generic;
 mod gzip;
 mod read;
 mod reply;

@@ -47,6 +47,12 @@ impl Reply {
         }
     }
 
+    pub fn empty(code: StatusCode) -> Reply {
+        let mut reply = Reply::text(code, "");
+        reply.headers.clear();
+        reply
+    }
+
     pub fn text(code: StatusCode, text: impl Into<String>) -> Reply {
         Reply::new(code, "text/plain; charset=utf-8", Body::full(text.into()))
     }
@@ -68,17 +74,23 @@ impl Reply {
         reply
     }
 
-    /// A failure, in protobuf for those who like that best.
+    /// A failure, in the form that the client likes best.
     pub fn status_for(status: &Status, accept: Option<&HeaderValue>) -> Reply {
         let mut reply = Reply::status(status);
         let header = accept.and_then(|accept| accept.to_str().ok());
-        let wanted = Accept::negotiate(header, ALL_FORMS);
-        if wanted.is_ok_and(|accept| accept.media == Media::Protobuf)
-            && let Some(sealed) = protobuf_status(status)
-        {
-            let media = HeaderValue::from_static(Media::Protobuf.name());
+        let media = Accept::negotiate(header, ALL_FORMS).map_or(Media::Json, |accept| accept.media);
+        let body = match media {
+            Media::Json => None,
+            Media::Yaml => serde_json::to_value(status)
+                .ok()
+                .and_then(|value| rhumb_schema::write_yaml(&value).ok())
+                .map(String::into_bytes),
+            Media::Protobuf => protobuf_status(status),
+        };
+        if let Some(body) = body {
+            let media = HeaderValue::from_static(media.name());
             reply.headers.insert(CONTENT_TYPE, media);
-            reply.body = Body::full(sealed);
+            reply.body = Body::full(body);
         }
         reply
     }

@@ -27,6 +27,12 @@ impl Media {
     }
 }
 
+/// What a stream of changes can be written in, as errors list them.
+pub const STREAM_NAMES: [&str; 2] = [
+    "application/json;stream=watch",
+    "application/vnd.kubernetes.protobuf;stream=watch",
+];
+
 /// What of an object is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
@@ -88,6 +94,31 @@ impl Accept {
             .find_map(|clause| clause.answer(forms))
             .ok_or_else(|| Status::not_acceptable(&MEDIA_NAMES))
     }
+
+    /// The same for a stream of changes, which YAML cannot hold.
+    pub fn negotiate_stream(header: Option<&str>, forms: &[Form]) -> Result<Accept, Status> {
+        let header = header.unwrap_or_default();
+        let streamable: Vec<&str> = header
+            .split(',')
+            .filter(|clause| Clause::parse(clause).media != Media::Yaml.name())
+            .collect();
+        if streamable.is_empty() {
+            return Err(Status::not_acceptable(&STREAM_NAMES));
+        }
+        Accept::negotiate(Some(&streamable.join(",")), forms)
+            .map_err(|_| Status::not_acceptable(&STREAM_NAMES))
+    }
+}
+
+/// Whether a client takes any of our media types at all, whatever it wants in them. This is asked before anything
+/// else, and without wildcards but the one for everything.
+pub fn is_acceptable(header: Option<&str>) -> bool {
+    let header = header.unwrap_or_default();
+    header.is_empty()
+        || header
+            .split(',')
+            .map(|clause| Clause::parse(clause).media)
+            .any(|media| media == "*/*" || MEDIA_NAMES.contains(&media))
 }
 
 impl<'a> Clause<'a> {
@@ -210,6 +241,32 @@ mod tests {
         );
         check("application/json;as=Table;v=v2;g=meta.k8s.io", None);
         check("text/html", None);
+    }
+
+    #[test]
+    fn a_stream_is_not_yaml() {
+        let stream = |header: &str| {
+            Accept::negotiate_stream(Some(header), ALL_FORMS)
+                .ok()
+                .map(|accept| accept.media)
+        };
+        assert_eq!(stream(""), Some(Media::Json));
+        assert_eq!(stream("application/yaml, */*"), Some(Media::Json));
+        assert_eq!(stream("application/yaml"), None);
+    }
+
+    #[test]
+    fn media_types_are_looked_at_before_their_parameters() {
+        for (header, fine) in [
+            ("", true),
+            ("*/*", true),
+            ("text/html, application/yaml;q=0.1", true),
+            ("application/json;as=Nothing", true),
+            ("application/*", false),
+            ("text/html", false),
+        ] {
+            assert_eq!(is_acceptable(Some(header)), fine, "{header}");
+        }
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Which resource a path names, and which verb a method means there.
 
 use http::Method;
+use rhumb_meta::fields;
 
-use super::query::{Query, decode_path_segment};
+use super::query::{Query, decode_path};
 
 /// What a request is about: what authorization is asked for, and what the audit log and metrics name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +14,9 @@ pub struct RequestInfo {
     pub path: String,
     /// `None` for paths outside `/api/<version>/` and `/apis/<group>/<version>/`.
     pub target: Option<Target>,
+    /// The one object that a list or watch is about by its field selector. Rights are asked for that name; to
+    /// everything else it is a list.
+    pub selected_name: Option<String>,
 }
 
 /// A path below a group and version, taken apart.
@@ -65,12 +69,14 @@ impl RequestInfo {
             Some((target, legacy_watch)) => RequestInfo {
                 verb: verb(method, &target, legacy_watch, query),
                 path: path.to_owned(),
+                selected_name: selected_name(method, &target, legacy_watch, query),
                 target: Some(target),
             },
             None => RequestInfo {
                 verb: method_name(method),
                 path: path.to_owned(),
                 target: None,
+                selected_name: None,
             },
         }
     }
@@ -97,12 +103,9 @@ impl RequestInfo {
 impl Target {
     /// The target of a path, and whether it has the old `watch` prefix.
     fn parse(path: &str) -> Option<(Target, bool)> {
-        let mut parts = path
-            .trim_matches('/')
-            .split('/')
-            .map(decode_path_segment)
-            .collect::<Option<Vec<String>>>()?
-            .into_iter();
+        // As upstream does, the path is decoded first and taken apart then: an escaped slash is a slash.
+        let path = decode_path(path)?;
+        let mut parts = path.trim_matches('/').split('/').map(str::to_owned);
         let (group, version) = match parts.next()?.as_str() {
             "api" => (String::new(), parts.next()?),
             "apis" => (parts.next()?, parts.next()?),
@@ -162,6 +165,21 @@ fn verb(method: &Method, target: &Target, legacy_watch: bool, query: &Query) -> 
         }
         _ => method_name(method),
     }
+}
+
+fn selected_name(
+    method: &Method,
+    target: &Target,
+    legacy_watch: bool,
+    query: &Query,
+) -> Option<String> {
+    if target.name.is_some() || legacy_watch || !matches!(*method, Method::GET | Method::HEAD) {
+        return None;
+    }
+    let selector = fields::Selector::parse(query.text("fieldSelector")).ok()?;
+    let name = selector.requires_exact_match("metadata.name")?;
+    let is_segment = !matches!(name, "" | "." | "..") && !name.contains(['/', '%']);
+    is_segment.then(|| name.to_owned())
 }
 
 fn method_name(method: &Method) -> &'static str {
@@ -268,10 +286,55 @@ mod tests {
             "/api/v1/nodes/n/status",
             "patch /v1 - nodes n status",
         );
-        check(Method::GET, "/api/v1/nodes/a%2Fb", "get /v1 - nodes a/b -");
+        check(Method::GET, "/api/v1/nodes/a%2Fb", "get /v1 - nodes a b");
+        check(Method::GET, "/api/v1/nodes/a%zz", "get none");
         check(Method::GET, "/api/v1", "get none");
         check(Method::GET, "/apis/apps/v1", "get none");
         check(Method::GET, "/healthz", "get none");
         check(Method::POST, "/version", "post none");
+    }
+
+    #[test]
+    fn a_list_of_one_name_is_known_by_that_name() {
+        for (method, uri, expect) in [
+            (
+                Method::GET,
+                "/api/v1/pods?fieldSelector=metadata.name%3Da",
+                Some("a"),
+            ),
+            (
+                Method::GET,
+                "/api/v1/pods?watch=1&fieldSelector=metadata.name=a,spec.nodeName=b",
+                Some("a"),
+            ),
+            (
+                Method::GET,
+                "/api/v1/pods?fieldSelector=metadata.name!%3Da",
+                None,
+            ),
+            (
+                Method::GET,
+                "/api/v1/pods?fieldSelector=metadata.name%3Da/b",
+                None,
+            ),
+            (
+                Method::GET,
+                "/api/v1/pods/b?fieldSelector=metadata.name%3Da",
+                None,
+            ),
+            (
+                Method::GET,
+                "/api/v1/watch/pods?fieldSelector=metadata.name%3Da",
+                None,
+            ),
+            (
+                Method::DELETE,
+                "/api/v1/pods?fieldSelector=metadata.name%3Da",
+                None,
+            ),
+        ] {
+            let info = info(method, uri);
+            assert_eq!(info.selected_name.as_deref(), expect, "{uri}");
+        }
     }
 }

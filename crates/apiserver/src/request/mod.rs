@@ -5,9 +5,9 @@ mod info;
 mod options;
 mod query;
 
-pub use accept::{ALL_FORMS, Accept, Form, MEDIA_NAMES, Media};
+pub use accept::{ALL_FORMS, Accept, Form, MEDIA_NAMES, Media, STREAM_NAMES, is_acceptable};
 pub use info::{ApiPath, RequestInfo, Target};
 pub use options::{
     DeleteOptions, FieldValidation, ListOptions, Propagation, VersionMatch, WriteOptions,
 };
-pub use query::{Query, decode_path_segment};
+pub use query::{Query, decode_path};

@@ -162,7 +162,7 @@ impl DeleteOptions {
             })?;
             if let Some(kind) = body.kind.as_deref().filter(|&kind| kind != "DeleteOptions") {
                 return Err(Status::bad_request(format!(
-                    "no kind {kind:?} is registered for version {:?} in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:30\"",
+                    "no kind {kind:?} is registered for version {:?} in scheme \"pkg/runtime/scheme.go:111\"",
                     body.api_version.as_deref().unwrap_or("meta.k8s.io/v1"),
                 )));
             }
@@ -324,16 +324,19 @@ impl ListOptions {
                 "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
             ));
         }
-        if given_match.is_empty() {
+        // A watch from the beginning gets initial events, with the match that they need.
+        let from_beginning = self.send_initial_events.is_none()
+            && matches!(self.resource_version.as_str(), "" | "0");
+        if given_match.is_empty() && !(from_beginning && !self.continue_token.is_empty()) {
             return;
         }
-        if self.send_initial_events.is_none() {
+        if !given_match.is_empty() && self.send_initial_events.is_none() {
             errors.push(Error::forbidden(
                 &path,
                 "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
             ));
         }
-        if !not_older {
+        if !given_match.is_empty() && !not_older {
             errors.push(Error::not_supported(&path, given_match, &["NotOlderThan"]));
         }
         if !self.continue_token.is_empty() {
@@ -409,6 +412,8 @@ mod tests {
             ),
             ("sendInitialEvents=true", true, false),
             ("resourceVersionMatch=NotOlderThan", true, false),
+            ("continue=abc", true, false),
+            ("continue=abc&resourceVersion=5", true, true),
             ("labelSelector=a==", false, true),
             ("labelSelector=a%20b", false, false),
         ] {

@@ -19,13 +19,9 @@ impl Query {
                 )));
             }
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
-            match (decode(name, true), decode(value, true)) {
-                (Some(name), Some(value)) => parameters.push((name, value)),
-                _ => {
-                    return Err(Status::bad_request(format!(
-                        "invalid URL escape in query parameter {part:?}"
-                    )));
-                }
+            // As upstream does, what cannot be decoded counts as not there.
+            if let (Some(name), Some(value)) = (decode(name, true), decode(value, true)) {
+                parameters.push((name, value));
             }
         }
         Ok(Query(parameters))
@@ -73,8 +69,8 @@ impl Query {
     }
 }
 
-/// A segment of a path with its escapes decoded; `None` if an escape is wrong or the result is not UTF-8.
-pub fn decode_path_segment(text: &str) -> Option<String> {
+/// A path with its escapes decoded; `None` if an escape is wrong or the result is not UTF-8.
+pub fn decode_path(text: &str) -> Option<String> {
     decode(text, false)
 }
 
@@ -115,9 +111,10 @@ mod tests {
     }
 
     #[test]
-    fn bad_escapes_are_refused() {
+    fn what_cannot_be_decoded_is_passed_over() {
         for text in ["a=%", "a=%4", "a=%zz", "a=%ff", "%=1"] {
-            assert!(Query::parse(text).is_err(), "{text}");
+            let query = Query::parse(&format!("{text}&b=1")).unwrap();
+            assert_eq!((query.get("a"), query.text("b")), (None, "1"), "{text}");
         }
     }
 

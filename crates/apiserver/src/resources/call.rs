@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 use rhumb_api::{Request, Subresource};
 use rhumb_auth::User;
@@ -15,8 +16,8 @@ use super::{
     update, watch,
 };
 use crate::Api;
-use crate::http::Reply;
-use crate::request::{Query, Target};
+use crate::http::{Reply, generic};
+use crate::request::{MEDIA_NAMES, Query, STREAM_NAMES, Target, is_acceptable};
 
 /// What a verb needs to know of its request.
 #[derive(Debug)]
@@ -103,13 +104,10 @@ impl Call<'_> {
 
     /// The answer; `None` if the resource does not know the verb.
     pub async fn answer(&self) -> Result<Option<Reply>, Status> {
-        // What is in a namespace is made in one.
-        let misplaced = self.verb == "create"
-            && self.resource.kind.is_namespaced()
-            && self.namespace().is_none();
-        if !self.is_known() || misplaced {
+        if !self.is_known() || self.is_misplaced() {
             return Ok(None);
         }
+        self.check_media()?;
         if let Some(warning) = self.resource.kind.deprecation {
             self.warn(warning);
         }
@@ -131,6 +129,43 @@ impl Call<'_> {
             _ => return Ok(None),
         };
         reply.map(Some)
+    }
+
+    /// Whether the verb is one of the resource, but not at this path.
+    fn is_misplaced(&self) -> bool {
+        let named = self.target.name.is_some();
+        let everywhere = self.resource.kind.is_namespaced() && self.namespace().is_none();
+        match self.verb {
+            "list" | "watch" => false,
+            // A new object has its name in itself. What is in a namespace is made in one.
+            "create" => everywhere || (named && self.subresource.is_none()),
+            "update" | "patch" => !named,
+            _ => everywhere,
+        }
+    }
+
+    /// Whether the request is written, and the answer wanted, in a way that there is for the verb.
+    fn check_media(&self) -> Result<(), Status> {
+        if self.verb == "patch" && !patch::is_known(self.header(CONTENT_TYPE)) {
+            return Err(generic::generic(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "415: Unsupported Media Type",
+            ));
+        }
+        let speaks_itself = self.subresource.is_some_and(|subresource| {
+            matches!(
+                subresource.name,
+                "log" | "proxy" | "exec" | "attach" | "portforward"
+            )
+        });
+        if speaks_itself || is_acceptable(self.header(ACCEPT)) {
+            return Ok(());
+        }
+        let mut representations = MEDIA_NAMES.to_vec();
+        if matches!(self.verb, "list" | "watch") {
+            representations.extend(STREAM_NAMES);
+        }
+        Err(generic::not_acceptable(&representations))
     }
 
     /// Kinds that are asked and not kept.

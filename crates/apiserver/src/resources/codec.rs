@@ -3,7 +3,7 @@
 use rhumb_api::Object;
 use rhumb_meta::Status;
 use rhumb_schema::protobuf::{self, Envelope};
-use rhumb_schema::{Decoded, TypeId};
+use rhumb_schema::{Decoded, Options, TypeId};
 use serde::Deserialize;
 
 use super::{Call, Version};
@@ -47,101 +47,274 @@ impl Call<'_> {
         validation: FieldValidation,
     ) -> Result<Object, Status> {
         let media = body_media(self.header(http::header::CONTENT_TYPE))?;
-        let table = self.api.table;
         let options = strictness(validation);
         let decoded = match media {
-            Media::Json => {
-                check_type(&json_type(&self.body)?, expected)?;
-                rhumb_schema::decode_json(table, expected.schema, &self.body, options)
-            }
-            Media::Yaml => {
-                check_type(&yaml_type(&self.body)?, expected)?;
-                rhumb_schema::decode_yaml(table, expected.schema, &self.body, options)
-            }
-            Media::Protobuf => {
-                let (found, raw) = open(&self.body, expected.kind)?;
-                check_type(&found, expected)?;
-                protobuf::decode(table, expected.schema, raw).map(|object| Decoded {
+            Media::Json => self.decode_json(&self.body, expected, options),
+            Media::Yaml => self.decode_yaml(expected, options),
+            Media::Protobuf => self.decode_protobuf(expected),
+        };
+        let decoded = decoded.map_err(|misfit| misfit.status(expected.kind, &self.body))?;
+        match self.strictly(&decoded.problems, validation) {
+            Ok(()) => Ok(named(decoded.object, expected)),
+            Err(text) => Err(Misfit::unfit(expected.kind, expected.api_version, text)
+                .status(expected.kind, &self.body)),
+        }
+    }
+
+    /// An object that should be of a kind, or the reason why it is not.
+    pub(super) fn decode_json(
+        &self,
+        body: &[u8],
+        expected: Expected<'_>,
+        options: Options,
+    ) -> Result<Decoded, Misfit> {
+        let decode = |schema: TypeId| {
+            rhumb_schema::decode_json(self.api.table, schema, body, options)
+                .map_err(|error| error.to_string())
+        };
+        // What is wrong with a body that names no kind, the decoder says in Go's words.
+        let found = match serde_json::from_slice::<TypeMeta>(body) {
+            Ok(found) if body.trim_ascii_start().starts_with(b"{") => found,
+            _ => return decode(expected.schema).map_err(Misfit::Unrecognized),
+        };
+        self.check_type(&found, expected, decode)?;
+        decode(expected.schema).map_err(|text| found.misfit(expected, text))
+    }
+
+    fn decode_yaml(&self, expected: Expected<'_>, options: Options) -> Result<Decoded, Misfit> {
+        let decode = |schema: TypeId| {
+            rhumb_schema::decode_yaml(self.api.table, schema, &self.body, options)
+                .map_err(|error| error.to_string())
+        };
+        let value = rhumb_schema::read_yaml(&self.body)
+            .map_err(|error| Misfit::Unrecognized(error.to_string()))?;
+        let is_object = value.is_object();
+        let found = match serde_json::from_value::<TypeMeta>(value) {
+            Ok(found) if is_object => found,
+            _ => return decode(expected.schema).map_err(Misfit::Unrecognized),
+        };
+        self.check_type(&found, expected, decode)?;
+        decode(expected.schema).map_err(|text| found.misfit(expected, text))
+    }
+
+    fn decode_protobuf(&self, expected: Expected<'_>) -> Result<Decoded, Misfit> {
+        let (found, raw) = open(&self.body).map_err(Misfit::Unrecognized)?;
+        let decode = |schema: TypeId| {
+            protobuf::decode(self.api.table, schema, raw)
+                .map(|object| Decoded {
                     object,
                     problems: Vec::new(),
                 })
-            }
+                .map_err(|error| error.to_string())
         };
-        let decoded = decoded.map_err(|error| cannot_be_handled(expected, &error))?;
-        self.strictly(decoded, expected, validation)
+        self.check_type(&found, expected, decode)?;
+        decode(expected.schema).map_err(|text| found.misfit(expected, text))
     }
 
-    /// An object that is already a tree of values: the outcome of a patch.
-    pub(super) fn decode_value(
+    /// Tells of unknown and duplicate fields, or refuses them.
+    pub(super) fn strictly(
         &self,
-        value: serde_json::Value,
-        expected: Expected<'_>,
+        problems: &[String],
         validation: FieldValidation,
-    ) -> Result<Object, Status> {
-        let decoded = rhumb_schema::decode_value(
-            self.api.table,
-            expected.schema,
-            &value,
-            strictness(validation),
-        )
-        .map_err(|error| cannot_be_handled(expected, &error))?;
-        self.strictly(decoded, expected, validation)
-    }
-
-    fn strictly(
-        &self,
-        decoded: Decoded,
-        expected: Expected<'_>,
-        validation: FieldValidation,
-    ) -> Result<Object, Status> {
-        if !decoded.problems.is_empty() {
-            match validation {
-                FieldValidation::Ignore => {}
-                FieldValidation::Warn => decoded
-                    .problems
+    ) -> Result<(), String> {
+        match validation {
+            FieldValidation::Strict if !problems.is_empty() => {
+                Err(format!("strict decoding error: {}", problems.join(", ")))
+            }
+            FieldValidation::Warn => {
+                problems
                     .iter()
-                    .for_each(|problem| self.warn(problem.clone())),
-                FieldValidation::Strict => {
-                    let problems = decoded.problems.join(", ");
-                    return Err(cannot_be_handled(
-                        expected,
-                        &format_args!("strict decoding error: {problems}"),
-                    ));
-                }
+                    .for_each(|problem| self.warn(problem.clone()));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a body says that it is what it should be. A body that says nothing is taken for it.
+    fn check_type(
+        &self,
+        found: &TypeMeta,
+        expected: Expected<'_>,
+        decode: impl Fn(TypeId) -> Result<Decoded, String>,
+    ) -> Result<(), Misfit> {
+        let (kind, api_version) = (found.kind(expected), found.api_version(expected));
+        if (kind, api_version) == (expected.kind, expected.api_version) {
+            return Ok(());
+        }
+        if api_version.matches('/').count() > 1 {
+            let text = format!("unexpected GroupVersion string: {api_version}");
+            return Err(Misfit::Unrecognized(text));
+        }
+        let schema = self.registered(kind, api_version).ok_or_else(|| {
+            found.misfit(
+                expected,
+                format!("no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""),
+            )
+        })?;
+        let (group, version) = split(api_version);
+        let (wanted_group, _) = split(expected.api_version);
+        if kind == expected.kind && group == wanted_group {
+            return Err(Misfit::OtherVersion(format!(
+                "the API version in the data ({api_version}) does not match the expected API version ({})",
+                expected.api_version
+            )));
+        }
+        // It is read as what it says it is, and cannot become anything else.
+        if let Some(schema) = schema {
+            decode(schema).map_err(|text| found.misfit(expected, text))?;
+        }
+        let package = match wanted_group.split('.').next() {
+            None | Some("") => "core",
+            Some(package) => package,
+        };
+        Err(found.misfit(
+            expected,
+            format!(
+                "converting ({version}.{kind}) to ({package}.{}): unknown conversion",
+                expected.kind
+            ),
+        ))
+    }
+
+    /// The type of a kind that the server knows; `Some(None)` for one that is only part of other things.
+    fn registered(&self, kind: &str, api_version: &str) -> Option<Option<TypeId>> {
+        let mut known = None;
+        for resource in self.api.registry.iter() {
+            let Some(version) = resource
+                .versions
+                .iter()
+                .find(|version| version.api_version == api_version)
+            else {
+                continue;
+            };
+            if resource.kind.name == kind {
+                return Some(Some(version.schema));
+            }
+            if EVERYWHERE.contains(&kind) || kind.strip_suffix("List") == Some(&resource.kind.name)
+            {
+                known = Some(None);
             }
         }
-        let mut object = decoded.object;
-        object.insert("apiVersion".into(), expected.api_version.into());
-        object.insert("kind".into(), expected.kind.into());
-        Ok(object)
+        known
     }
 }
 
-fn strictness(validation: FieldValidation) -> rhumb_schema::Options {
-    rhumb_schema::Options {
+/// Kinds that every version of every group has.
+const EVERYWHERE: [&str; 8] = [
+    "Status",
+    "WatchEvent",
+    "ListOptions",
+    "GetOptions",
+    "DeleteOptions",
+    "CreateOptions",
+    "UpdateOptions",
+    "PatchOptions",
+];
+
+/// The group and the version of `apps/v1`.
+fn split(api_version: &str) -> (&str, &str) {
+    api_version.split_once('/').unwrap_or(("", api_version))
+}
+
+/// An object by the name of its kind, whatever it called itself.
+pub(super) fn named(mut object: Object, expected: Expected<'_>) -> Object {
+    object.insert("apiVersion".into(), expected.api_version.into());
+    object.insert("kind".into(), expected.kind.into());
+    object
+}
+
+/// Why a body is not the object that it should be.
+#[derive(Debug)]
+pub(super) enum Misfit {
+    /// It does not even say what it is.
+    Unrecognized(String),
+    /// It says so, but does not hold it, or it is something else.
+    Unfit {
+        kind: String,
+        version: String,
+        text: String,
+    },
+    /// It is the right kind in another version.
+    OtherVersion(String),
+}
+
+impl Misfit {
+    fn unfit(kind: &str, api_version: &str, text: String) -> Misfit {
+        Misfit::Unfit {
+            kind: kind.to_owned(),
+            version: split(api_version).1.to_owned(),
+            text,
+        }
+    }
+
+    /// What is wrong, by itself.
+    pub(super) fn into_text(self) -> String {
+        match self {
+            Misfit::Unrecognized(text)
+            | Misfit::Unfit { text, .. }
+            | Misfit::OtherVersion(text) => text,
+        }
+    }
+
+    /// The answer to a request with such a body.
+    fn status(self, wanted: &str, body: &[u8]) -> Status {
+        Status::bad_request(match self {
+            Misfit::Unrecognized(text) => format!(
+                "the object provided is unrecognized (must be of type {wanted}): {text} ({})",
+                summarize(body)
+            ),
+            Misfit::Unfit {
+                kind,
+                version,
+                text,
+            } => format!("{kind} in version {version:?} cannot be handled as a {wanted}: {text}"),
+            Misfit::OtherVersion(text) => text,
+        })
+    }
+}
+
+impl TypeMeta {
+    fn kind<'a>(&'a self, expected: Expected<'a>) -> &'a str {
+        match self.kind.as_deref() {
+            None | Some("") => expected.kind,
+            Some(kind) => kind,
+        }
+    }
+
+    fn api_version<'a>(&'a self, expected: Expected<'a>) -> &'a str {
+        match self.api_version.as_deref() {
+            None | Some("") => expected.api_version,
+            Some(api_version) => api_version,
+        }
+    }
+
+    fn misfit(&self, expected: Expected<'_>, text: String) -> Misfit {
+        Misfit::unfit(self.kind(expected), self.api_version(expected), text)
+    }
+}
+
+pub(super) fn strictness(validation: FieldValidation) -> Options {
+    Options {
         strict: validation != FieldValidation::Ignore,
         whole: true,
     }
 }
 
-fn cannot_be_handled(expected: Expected<'_>, error: &dyn std::fmt::Display) -> Status {
-    let version = expected.api_version.rsplit('/').next().unwrap_or_default();
-    Status::bad_request(format!(
-        "{kind} in version {version:?} cannot be handled as a {kind}: {error}",
-        kind = expected.kind,
-    ))
-}
-
 /// How a body is written; JSON unless it says otherwise.
 pub(super) fn body_media(content_type: Option<&str>) -> Result<Media, Status> {
-    let media = content_type
+    let (media, parameters) = content_type
         .unwrap_or_default()
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim();
+        .split_once(';')
+        .map_or((content_type.unwrap_or_default(), None), |(media, rest)| {
+            (media, Some(rest))
+        });
+    let media = media.trim();
     if media.is_empty() {
         return Ok(Media::Json);
+    }
+    if !parameters.is_none_or(are_parameters) {
+        return Err(Status::unsupported_media_type(&MEDIA_NAMES));
     }
     [Media::Json, Media::Yaml, Media::Protobuf]
         .into_iter()
@@ -149,18 +322,23 @@ pub(super) fn body_media(content_type: Option<&str>) -> Result<Media, Status> {
         .ok_or_else(|| Status::unsupported_media_type(&MEDIA_NAMES))
 }
 
+/// Whether all of this are parameters; the last may be empty.
+fn are_parameters(text: &str) -> bool {
+    let mut parts: Vec<&str> = text.split(';').map(str::trim).collect();
+    parts.pop_if(|last| last.is_empty());
+    parts.iter().all(|part| {
+        part.split_once('=')
+            .is_some_and(|(name, _)| !name.trim().is_empty())
+    })
+}
+
 /// The object in a protobuf body and what its envelope says of it.
-pub(super) fn open<'b>(body: &'b [u8], wanted: &str) -> Result<(TypeMeta, &'b [u8]), Status> {
+pub(super) fn open(body: &[u8]) -> Result<(TypeMeta, &[u8]), String> {
     let Envelope {
         api_version,
         kind,
         raw,
-    } = Envelope::open(body).map_err(|error| {
-        let summary = summarize(body);
-        Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {wanted}): {error} ({summary})"
-        ))
-    })?;
+    } = Envelope::open(body).map_err(|error| error.to_string())?;
     let found = TypeMeta {
         api_version: Some(api_version),
         kind: Some(kind),
@@ -183,46 +361,39 @@ fn summarize(body: &[u8]) -> String {
     }
 }
 
-fn json_type(body: &[u8]) -> Result<TypeMeta, Status> {
-    serde_json::from_slice(body).map_err(|error| {
-        Status::bad_request(format!(
-            "couldn't get version/kind; json parse error: {error}"
-        ))
-    })
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn yaml_type(body: &[u8]) -> Result<TypeMeta, Status> {
-    rhumb_schema::read_yaml(body)
-        .map(|value| serde_json::from_value(value).unwrap_or_default())
-        .map_err(|error| Status::bad_request(error.to_string()))
-}
-
-/// Whether the body says that it is what it should be. A body that says nothing is taken for it.
-fn check_type(found: &TypeMeta, expected: Expected<'_>) -> Result<(), Status> {
-    let api_version = found.api_version.as_deref().filter(|text| !text.is_empty());
-    let kind = found.kind.as_deref().filter(|text| !text.is_empty());
-    if kind.is_some_and(|kind| kind != expected.kind) {
-        return Err(Status::bad_request(format!(
-            "{} in version {:?} cannot be handled as a {}: converting ({}) to ({}): unknown conversion",
-            kind.unwrap_or_default(),
-            api_version
-                .unwrap_or(expected.api_version)
-                .rsplit('/')
-                .next()
-                .unwrap_or_default(),
-            expected.kind,
-            kind.unwrap_or_default(),
-            expected.kind,
-        )));
-    }
-    match api_version {
-        Some(api_version) if api_version != expected.api_version => {
-            Err(Status::bad_request(format!(
-                "the API version in the data ({api_version}) does not match the expected API version ({})",
-                expected.api_version
-            )))
+    #[test]
+    fn content_types_are_read_with_their_parameters() {
+        for (content_type, expect) in [
+            (None, Some(Media::Json)),
+            (Some(""), Some(Media::Json)),
+            (Some("application/json"), Some(Media::Json)),
+            (Some("application/yaml; charset=utf-8"), Some(Media::Yaml)),
+            (Some("application/json;"), Some(Media::Json)),
+            (Some("application/json;;"), None),
+            (Some("application/json; x"), None),
+            (Some("text/plain"), None),
+        ] {
+            assert_eq!(body_media(content_type).ok(), expect, "{content_type:?}");
         }
-        _ => Ok(()),
+    }
+
+    #[test]
+    fn bodies_that_nobody_can_read_are_shown_in_part() {
+        for (body, expect) in [
+            ("", "<empty>"),
+            ("{", "{"),
+            ("[]", "5b5d"),
+            (
+                "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\"}",
+                "{\"apiVersion\":\"v1\",\"kind\":\"Con ...",
+            ),
+        ] {
+            assert_eq!(summarize(body.as_bytes()), expect);
+        }
     }
 }
 

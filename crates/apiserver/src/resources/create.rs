@@ -131,11 +131,13 @@ fn already_exists(call: &Call<'_>, storage: &Storage, key: &ObjectKey) -> Status
 /// Where the new object goes must be where the path says.
 fn place(call: &Call<'_>, object: &mut Object) -> Result<(), Status> {
     place_in_namespace(call, object)?;
-    if !object.resource_version().is_empty() {
+    let version = object.resource_version().parse::<u64>();
+    if version.is_ok_and(|version| version != 0) {
         return Err(Status::bad_request(
             "resourceVersion should not be set on objects to be created",
         ));
     }
+    object.clear_meta("resourceVersion");
     Ok(())
 }
 

@@ -7,16 +7,17 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use rhumb_api::{Object, View};
 use rhumb_meta::status::StatusDetails;
-use rhumb_meta::{ObjectKey, Status, Timestamp};
-use serde_json::{Value, json};
+use rhumb_meta::{GroupResource, ObjectKey, Status, Timestamp};
+use serde_json::Value;
 
-use super::list::select;
+use super::list;
+use super::render::Shape;
 use super::write::{Change, Current, Edit, Written};
 use super::{Call, Claim, codec, render};
 use crate::admission::Operation;
 use crate::http::Reply;
 use crate::objects::{Metadata, MetadataMut};
-use crate::request::{DeleteOptions, ListOptions, Media, Propagation};
+use crate::request::{ALL_FORMS, DeleteOptions, ListOptions, Media, Propagation};
 
 const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 const ORPHAN: &str = "orphan";
@@ -53,33 +54,18 @@ pub(super) async fn delete(call: &Call<'_>) -> Result<Reply, Status> {
 
 pub(super) async fn delete_collection(call: &Call<'_>) -> Result<Reply, Status> {
     let options = delete_options(call)?;
+    let shape = Shape::of(call, ALL_FORMS)?;
+    let selection = ListOptions::parse(call.query, false)?;
+    let page = list::select(call, &selection).await?;
     warn_of_orphans(call, &options);
-    let list = ListOptions::parse(call.query, false)?;
-    let page = select(call, &list).await?;
-    let mut deleted = Vec::with_capacity(page.entries.len());
     for entry in &page.entries {
         match delete_key(call, entry.key(), &options).await {
-            Ok(written) => deleted.push(written.object),
-            Err(status) if status.is_not_found() => {}
-            Err(status) => return Err(status),
+            Err(status) if !status.is_not_found() => return Err(status),
+            _ => {}
         }
     }
-    let items: Vec<Object> = deleted
-        .into_iter()
-        .map(|mut object| {
-            call.from_stored(&mut object);
-            object.remove("apiVersion");
-            object.remove("kind");
-            object
-        })
-        .collect();
-    let list = json!({
-        "kind": format!("{}List", call.resource.kind.name),
-        "apiVersion": call.version.api_version,
-        "metadata": {"resourceVersion": page.revision.to_string()},
-        "items": items,
-    });
-    render::value(call, StatusCode::OK, &list)
+    // As upstream does, the answer lists the objects as they were found.
+    list::reply(call, &shape, page)
 }
 
 fn delete_options(call: &Call<'_>) -> Result<DeleteOptions, Status> {
@@ -87,11 +73,11 @@ fn delete_options(call: &Call<'_>) -> Result<DeleteOptions, Status> {
         return DeleteOptions::parse(call.query, b"");
     }
     match codec::body_media(call.header(CONTENT_TYPE))? {
-        Media::Json => DeleteOptions::parse(call.query, &call.body),
+        Media::Json => json_options(call, &call.body),
         Media::Yaml => {
             let value = rhumb_schema::read_yaml(&call.body)
                 .map_err(|error| Status::bad_request(error.to_string()))?;
-            DeleteOptions::parse(call.query, value.to_string().as_bytes())
+            json_options(call, value.to_string().as_bytes())
         }
         Media::Protobuf => {
             let body = protobuf_options(call)?;
@@ -100,8 +86,20 @@ fn delete_options(call: &Call<'_>) -> Result<DeleteOptions, Status> {
     }
 }
 
+fn json_options(call: &Call<'_>, body: &[u8]) -> Result<DeleteOptions, Status> {
+    let of = call.api.type_named(DELETE_OPTIONS)?;
+    let options = rhumb_schema::Options {
+        strict: false,
+        whole: true,
+    };
+    let decoded = rhumb_schema::decode_json(call.api.table, of, body, options)
+        .map_err(|error| Status::bad_request(error.to_string()))?;
+    let body = Value::Object(decoded.object).to_string();
+    DeleteOptions::parse(call.query, body.as_bytes())
+}
+
 fn protobuf_options(call: &Call<'_>) -> Result<Object, Status> {
-    let (found, raw) = codec::open(&call.body, "DeleteOptions")?;
+    let (found, raw) = codec::open(&call.body).map_err(Status::bad_request)?;
     let of = call.api.type_named(DELETE_OPTIONS)?;
     let mut body = rhumb_schema::protobuf::decode(call.api.table, of, raw)
         .map_err(|error| Status::bad_request(error.to_string()))?;
@@ -183,6 +181,10 @@ impl Edit for Remove<'_> {
             }
             Grace::None if held => {
                 self.mark(&mut object, 0);
+                // A kind that holds its objects back by itself has nothing to do with grace.
+                if held_by_kind {
+                    object.clear_meta("deletionGracePeriodSeconds");
+                }
                 Ok(Change::Put(object, Claim::default()))
             }
             _ => Ok(Change::Delete(object)),
@@ -197,11 +199,10 @@ impl Edit for Remove<'_> {
 impl Remove<'_> {
     fn check_preconditions(&self, current: &Current) -> Result<(), Status> {
         let conflict = |message: String| {
-            Status::conflict(
-                &self.call.resource.group_resource,
-                current.object.name(),
-                message,
-            )
+            // Upstream names the kind here, where everything else names the resource.
+            let kind = &self.call.resource.kind;
+            let resource = GroupResource::new(kind.group.to_string(), kind.name.to_string());
+            Status::conflict(&resource, current.object.name(), message)
         };
         let uid = current.object.uid();
         if let Some(wanted) = self

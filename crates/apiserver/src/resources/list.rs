@@ -38,7 +38,8 @@ pub(super) struct Page {
 }
 
 /// What a continue token says: upstream's form.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, Default)]
+#[serde(default)]
 struct Token {
     v: String,
     /// -1 goes on from whatever there is now.
@@ -110,10 +111,10 @@ async fn first_snapshot(
         None => options.limit.is_some() && !matches!(version, "" | "0"),
     };
     if !exact {
-        await_version(call, version).await?;
+        await_version(call, version).await.map_err(of_a_list)?;
         return Ok(storage.cache.snapshot());
     }
-    let revision = parse_version(version)?;
+    let revision = parse_version(version).map_err(of_a_list)?;
     call.api.not_older_than(revision).await?;
     storage
         .cache
@@ -124,6 +125,14 @@ async fn first_snapshot(
             )),
             other => Status::internal_error(other),
         })
+}
+
+/// A version that is none is told in more words where it is a list's.
+fn of_a_list(mut status: Status) -> Status {
+    if status.code == i32::from(StatusCode::BAD_REQUEST.as_u16()) {
+        status.message = format!("invalid resource version: {}", status.message);
+    }
+    status
 }
 
 /// Where a continue token goes on.
@@ -159,32 +168,54 @@ fn write_token(token: &Token) -> String {
 }
 
 fn read_token(call: &Call<'_>, text: &str) -> Result<(Token, ObjectKey), Status> {
-    let invalid =
-        |reason: &str| Status::bad_request(format!("continue key is not valid: {reason}"));
+    let invalid = |reason: &str| {
+        Status::bad_request(format!(
+            "invalid continue token: continue key is not valid: {reason}"
+        ))
+    };
     let bytes = URL_SAFE_NO_PAD
-        .decode(text.trim_end_matches('='))
-        .map_err(|error| invalid(&error.to_string()))?;
+        .decode(text)
+        .map_err(|error| invalid(&not_base64(&error)))?;
+    rhumb_schema::check_json(&bytes).map_err(|error| invalid(&error.to_string()))?;
     let token: Token =
         serde_json::from_slice(&bytes).map_err(|error| invalid(&error.to_string()))?;
     if token.v != TOKEN_FORM {
-        return Err(invalid("server does not recognize this encoded version"));
+        return Err(invalid(&format!(
+            "server does not recognize this encoded version {}",
+            token.v
+        )));
     }
     if token.rv == 0 || token.rv < -1 {
         return Err(invalid(
             "incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
         ));
     }
+    if token.start.is_empty() {
+        return Err(invalid("encoded start key empty (version meta.k8s.io/v1)"));
+    }
     // The key is of the list's own scope: a token never leads out of the namespace that was asked for.
     let name = token.start.trim_end_matches('\0');
     let key = match (call.resource.kind.is_namespaced(), call.namespace()) {
         (true, None) => match name.split_once('/') {
             Some((namespace, name)) => ObjectKey::namespaced(namespace, name),
-            None => return Err(invalid("encoded start key is empty or not of this list")),
+            None => return Err(invalid(&token.start)),
         },
         (_, namespace) => ObjectKey::new(namespace, name),
     };
-    let key = key.map_err(|error| invalid(&error.to_string()))?;
+    let key = key.map_err(|_| invalid(&token.start))?;
     Ok((token, key))
+}
+
+/// Where a text is no base64, in Go's words.
+fn not_base64(error: &base64::DecodeError) -> String {
+    let at = match error {
+        base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => {
+            *at
+        }
+        base64::DecodeError::InvalidLength(length) => length.saturating_sub(1),
+        base64::DecodeError::InvalidPadding => 0,
+    };
+    format!("illegal base64 data at input byte {at}")
 }
 
 fn take_page(
@@ -195,7 +226,9 @@ fn take_page(
     snapshot: &Snapshot,
     after: Option<&ObjectKey>,
 ) -> Page {
-    let limit = options.limit.unwrap_or(usize::MAX);
+    // Whoever takes any version gets what is in memory, all of it, as upstream has it.
+    let any_version = options.resource_version == "0" && options.continue_token.is_empty();
+    let limit = options.limit.filter(|_| !any_version).unwrap_or(usize::MAX);
     let selective = !options.label_selector.is_everything() || !fields.is_everything();
     let mut matching = snapshot
         .range(call.namespace(), after)
@@ -238,7 +271,7 @@ impl Page {
     }
 }
 
-fn reply(call: &Call<'_>, shape: &Shape, page: Page) -> Result<Reply, Status> {
+pub(super) fn reply(call: &Call<'_>, shape: &Shape, page: Page) -> Result<Reply, Status> {
     shape.check_list()?;
     if shape.accept.form == Form::Table {
         let rows = page

@@ -50,7 +50,11 @@ struct OnlyMetadata<'a> {
 
 impl Shape {
     pub(super) fn of(call: &Call<'_>, forms: &[Form]) -> Result<Shape, Status> {
-        let accept = Accept::negotiate(call.header(ACCEPT), forms)?;
+        let negotiate = match call.verb {
+            "watch" => Accept::negotiate_stream,
+            _ => Accept::negotiate,
+        };
+        let accept = negotiate(call.header(ACCEPT), forms)?;
         let row_object = match call.query.text("includeObject") {
             "" | "Metadata" => RowObject::Metadata,
             "None" => RowObject::None,

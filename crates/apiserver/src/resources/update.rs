@@ -16,8 +16,8 @@ use crate::request::WriteOptions;
 pub(super) async fn update(call: &Call<'_>, part: Part) -> Result<Reply, Status> {
     let options = WriteOptions::parse(call.query, "UpdateOptions")?;
     let mut object = call.decode(call.expected(), options.field_validation)?;
-    check_name(call, &mut object)?;
     place_in_namespace(call, &mut object)?;
+    check_name(call, &object)?;
     call.to_stored(&mut object)?;
     let key = call.key()?;
     let replace = Replace {
@@ -51,22 +51,18 @@ async fn create_instead(
 }
 
 /// The name in the object must be the one in the path.
-fn check_name(call: &Call<'_>, object: &mut Object) -> Result<(), Status> {
+pub(super) fn check_name(call: &Call<'_>, object: &Object) -> Result<(), Status> {
     let name = object.name();
     if name.is_empty() {
-        return Err(Status::bad_request("name is required"));
+        return Err(Status::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            call.name()
+        )));
     }
     if name != call.name() {
         return Err(Status::bad_request(format!(
             "the name of the object ({name}) does not match the name on the URL ({})",
             call.name()
-        )));
-    }
-    let namespace = object.namespace();
-    let wanted = call.namespace().unwrap_or_default();
-    if !wanted.is_empty() && !namespace.is_empty() && namespace != wanted {
-        return Err(Status::bad_request(format!(
-            "the namespace of the object ({namespace}) does not match the namespace on the request ({wanted})"
         )));
     }
     Ok(())
@@ -82,6 +78,7 @@ struct Replace<'a> {
 #[async_trait]
 impl Edit for Replace<'_> {
     async fn edit(&self, current: &Current) -> Result<Change, Status> {
+        check_uid(self.call, current, &self.object)?;
         update_to(
             self.call,
             current,
@@ -106,7 +103,7 @@ pub(super) async fn update_to(
     dry_run: bool,
 ) -> Result<Change, Status> {
     let old = &current.object;
-    check_preconditions(call, current, &new)?;
+    check_version(call, current, &new)?;
     let mut new = new;
     if new.resource_version().is_empty() {
         if !call.resource.kind.writes.unconditional_update {
@@ -116,7 +113,7 @@ pub(super) async fn update_to(
     }
     let (new, claim) = call.prepare_update(old, new, part, dry_run).await?;
     if is_finished(call, &new) {
-        return Ok(Change::Delete(new));
+        return Ok(Change::Finish(new));
     }
     Ok(Change::Put(new, claim))
 }
@@ -141,24 +138,41 @@ pub(super) fn is_finished(call: &Call<'_>, object: &Object) -> bool {
         && !call.resource.kind.rules.hold_deletion(&mut object.clone())
 }
 
-pub(super) fn check_preconditions(
+/// Who replaces an object and names its uid means that one and no later one of the same name.
+pub(super) fn check_uid(call: &Call<'_>, current: &Current, new: &Object) -> Result<(), Status> {
+    let (uid, old_uid) = (new.uid(), current.object.uid());
+    if uid.is_empty() || uid == old_uid {
+        return Ok(());
+    }
+    let key = call.storage()?.prefix.object(&call.key()?);
+    Err(Status::conflict(
+        &call.resource.group_resource,
+        call.name(),
+        format_args!(
+            "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}"
+        ),
+    ))
+}
+
+pub(super) fn check_version(
     call: &Call<'_>,
     current: &Current,
     new: &Object,
 ) -> Result<(), Status> {
-    let conflict =
-        |message: String| Status::conflict(&call.resource.group_resource, call.name(), message);
-    let (uid, old_uid) = (new.uid(), current.object.uid());
-    if !uid.is_empty() && uid != old_uid {
-        return Err(conflict(format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}"
-        )));
-    }
     let version = new.resource_version();
-    if !version.is_empty() && version != "0" && version != current.revision.to_string() {
-        return Err(conflict(
-            "the object has been modified; please apply your changes to the latest version and try again".into(),
-        ));
+    if version.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    match version.parse::<u64>() {
+        Err(_) => Err(Status::bad_request(format!(
+            "strconv.ParseUint: parsing {version:?}: invalid syntax"
+        ))),
+        Ok(0) => Ok(()),
+        Ok(version) if version == current.revision.get() => Ok(()),
+        Ok(_) => Err(Status::conflict(
+            &call.resource.group_resource,
+            call.name(),
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )),
+    }
 }

@@ -239,15 +239,7 @@ impl Frames {
             _ => self.shape.object(&json, self.clock.wall()),
         };
         match object {
-            Ok(object) => {
-                let mut frame = BytesMut::with_capacity(object.len() + 40);
-                frame.extend_from_slice(b"{\"type\":\"");
-                frame.extend_from_slice(event.kind().as_str().as_bytes());
-                frame.extend_from_slice(b"\",\"object\":");
-                frame.extend_from_slice(&object);
-                frame.extend_from_slice(b"}\n");
-                frame.freeze()
-            }
+            Ok(object) => typed_line(event.kind().as_str(), &object),
             Err(status) => error_frame(&self.shape, &status),
         }
     }
@@ -262,17 +254,23 @@ impl Frames {
             .map_err(Status::internal_error)
     }
 
-    fn bookmark(&self, revision: Revision, initial_end: bool) -> Bytes {
+    fn bookmark(&mut self, revision: Revision, initial_end: bool) -> Bytes {
         let mut metadata = json!({"resourceVersion": revision.to_string()});
         if initial_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let (kind, api_version) = match self.shape.accept.form {
-            Form::Object => (self.kind.as_str(), self.api_version.as_str()),
+            Form::Object | Form::Table => (self.kind.as_str(), self.api_version.as_str()),
             Form::Metadata => ("PartialObjectMetadata", self.shape.accept.meta_version),
-            Form::Table => ("Table", self.shape.accept.meta_version),
         };
         let object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
+        if self.shape.accept.form == Form::Table {
+            // A row of an object that has nothing but its version, as upstream has it.
+            return match self.table(&object.to_string().into()) {
+                Ok(table) => typed_line("BOOKMARK", &table),
+                Err(status) => error_frame(&self.shape, &status),
+            };
+        }
         match object {
             Value::Object(object) if self.shape.accept.media == Media::Protobuf => self
                 .sealed("BOOKMARK", &object)
@@ -285,6 +283,17 @@ impl Frames {
         let object = self.shape.seal(object)?;
         Ok(watch_frame(kind, &object).into())
     }
+}
+
+/// An event with an object that is written already.
+fn typed_line(kind: &str, object: &[u8]) -> Bytes {
+    let mut frame = BytesMut::with_capacity(object.len() + 40);
+    frame.extend_from_slice(b"{\"type\":\"");
+    frame.extend_from_slice(kind.as_bytes());
+    frame.extend_from_slice(b"\",\"object\":");
+    frame.extend_from_slice(object);
+    frame.extend_from_slice(b"}\n");
+    frame.freeze()
 }
 
 fn error_frame(shape: &Shape, status: &Status) -> Bytes {

@@ -29,6 +29,8 @@ pub(super) enum Change {
     Put(Object, Claim),
     /// It goes; this is its last state, for the answer.
     Delete(Object),
+    /// It was to go, and this change took away what held it. The answer has the version it had before.
+    Finish(Object),
     /// Nothing changes; this is the answer.
     Keep(Object),
 }
@@ -159,8 +161,19 @@ impl Call<'_> {
         let storage_key = storage.prefix.object(key);
         let old = &current.object;
         let mut claim = Claim::default();
+        let mut keeps_version = false;
         let (transaction, companions, mut object, deleted) = match edit.edit(current).await? {
             Change::Keep(object) => return Ok(done(object, false)),
+            Change::Finish(mut object) => {
+                rhumb_schema::conform(self.api.table, storage.schema, &mut object);
+                keeps_version = true;
+                (
+                    Transaction::new().delete(storage_key.as_str(), expect),
+                    self.companion_operations(Some(old), None)?,
+                    object,
+                    true,
+                )
+            }
             Change::Delete(object) => (
                 Transaction::new().delete(storage_key.as_str(), expect),
                 self.companion_operations(Some(old), None)?,
@@ -185,7 +198,12 @@ impl Call<'_> {
         }
         match self.commit(with(transaction, companions)).await {
             Ok(revision) => {
-                object.set_meta("resourceVersion", revision.to_string());
+                let version = if keeps_version {
+                    current.revision
+                } else {
+                    revision
+                };
+                object.set_meta("resourceVersion", version.to_string());
                 Ok(done(object, deleted))
             }
             Err(Error::Conflict(conflict)) if *conflict.key == *storage_key => Ok(Attempt::Changed),
@@ -269,7 +287,8 @@ impl Call<'_> {
             object.clear_meta(field);
         }
         match kind.generation {
-            Generation::None => object.clear_meta("generation"),
+            // Whatever the client says, it means nothing here.
+            Generation::None => {}
             Generation::Of(_) | Generation::Constant => object.set_meta("generation", 1),
         }
         kind.rules.prepare_create(object, &request);
@@ -319,6 +338,7 @@ impl Call<'_> {
         let mut errors = ErrorList::new();
         let (view, old_view) = (View::root(&new), View::root(old));
         rhumb_api::metadata::validate_update(&view, &old_view, kind, &mut errors);
+        rhumb_api::metadata::validate_update_again(&view, &old_view, kind, &mut errors);
         match part {
             Part::Main | Part::Admitted => {
                 kind.rules
@@ -374,9 +394,6 @@ impl Call<'_> {
             if new.meta_int("deletionGracePeriodSeconds").is_none() {
                 new.carry_meta(old, "deletionGracePeriodSeconds");
             }
-        } else {
-            new.clear_meta("deletionTimestamp");
-            new.clear_meta("deletionGracePeriodSeconds");
         }
         new.clear_meta("selfLink");
     }

@@ -10,9 +10,9 @@ use rhumb_meta::Status;
 
 use super::pipeline::{Admitted, Service};
 use super::{health, version, websocket};
-use crate::http::{Body, Reply};
-use crate::request::{ApiPath, RequestInfo};
-use crate::resources::{Call, frames};
+use crate::http::{Body, Reply, generic};
+use crate::request::{ApiPath, RequestInfo, Target};
+use crate::resources::{Call, Resource, frames};
 use crate::{Api, discovery};
 
 /// Every request is asked for here, whatever it is for.
@@ -31,7 +31,11 @@ pub(crate) fn attributes<'a>(user: &'a User, info: &'a RequestInfo) -> Attribute
             api_version: &target.version,
             subresource: target.subresource.as_deref().unwrap_or_default(),
             namespace: target.namespace.as_deref().unwrap_or_default(),
-            name: target.name.as_deref().unwrap_or_default(),
+            name: target
+                .name
+                .as_deref()
+                .or(info.selected_name.as_deref())
+                .unwrap_or_default(),
             ..Attributes::resource(user, info.verb, &target.group, &target.resource)
         },
     }
@@ -44,11 +48,7 @@ pub(super) async fn answer(service: &Service, request: Admitted<'_>) -> Result<R
     }
     let is_read = matches!(request.method, Method::GET | Method::HEAD);
     if let Some(path) = ApiPath::parse(&request.info.path) {
-        if !is_read {
-            return Ok(method_not_allowed());
-        }
-        return discovery::discover(&api.registry, &path, &request.headers, &api.public_address)
-            .unwrap_or_else(|| Ok(not_found()));
+        return discover(api, &request, &path);
     }
     let first = request
         .info
@@ -69,12 +69,15 @@ pub(super) async fn answer(service: &Service, request: Admitted<'_>) -> Result<R
         "openid" | ".well-known" if is_read => {
             Ok(issuer_document(api, &request.info.path).unwrap_or_else(not_found))
         }
-        "version" if is_read => Ok(Reply::json(StatusCode::OK, &version::document())),
+        "version" if request.method == Method::GET => {
+            Ok(Reply::json(StatusCode::OK, &version::document()))
+        }
+        "version" => Err(generic::method_not_allowed()),
         "openapi" if is_read => {
             Ok(
                 crate::openapi::answer(api, &request.info.path, request.query, &request.headers)
                     .await
-                    .unwrap_or_else(not_found),
+                    .unwrap_or_else(|| Reply::empty(StatusCode::NOT_FOUND)),
             )
         }
         "" if is_read => Ok(Reply::json(
@@ -83,6 +86,28 @@ pub(super) async fn answer(service: &Service, request: Admitted<'_>) -> Result<R
         )),
         _ => Ok(not_found()),
     }
+}
+
+fn discover(api: &Api, request: &Admitted, path: &ApiPath<'_>) -> Result<Reply, Status> {
+    if let ApiPath::Group(group) | ApiPath::GroupVersion(group, _) = path
+        && !has_group(api, group)
+    {
+        return Ok(not_found());
+    }
+    let reply = discovery::discover(&api.registry, path, &request.headers, &api.public_address);
+    // The list of groups is there whatever the method, as it is upstream.
+    if reply.is_some() && *path != ApiPath::GroupsRoot && request.method != Method::GET {
+        return Err(generic::method_not_allowed());
+    }
+    reply.unwrap_or_else(|| Err(generic::not_found()))
+}
+
+fn has_group(api: &Api, group: &str) -> bool {
+    group.is_empty()
+        || api
+            .registry
+            .iter()
+            .any(|resource| resource.kind.group == group)
 }
 
 /// What there is, for someone who looks around.
@@ -146,11 +171,14 @@ async fn resource(service: &Service, mut request: Admitted<'_>) -> Result<Reply,
     let Some(target) = &request.info.target else {
         return Ok(not_found());
     };
-    let Some(resource) = api.registry.find(&target.group, &target.resource) else {
+    if !has_group(api, &target.group) {
         return Ok(not_found());
+    }
+    let Some(resource) = api.registry.find(&target.group, &target.resource) else {
+        return Err(generic::not_found());
     };
     let Some(version) = resource.version(&target.version) else {
-        return Ok(not_found());
+        return Err(generic::not_found());
     };
     let subresource = match &target.subresource {
         None => None,
@@ -161,14 +189,14 @@ async fn resource(service: &Service, mut request: Admitted<'_>) -> Result<Reply,
             .find(|subresource| subresource.name == name)
         {
             Some(subresource) => Some(subresource),
-            None => return Ok(not_found()),
+            None => return Err(generic::not_found()),
         },
     };
-    if !resource.kind.is_namespaced()
-        && target.namespace.is_some()
-        && target.resource != "namespaces"
-    {
-        return Ok(not_found());
+    if is_misplaced(resource, target) {
+        return Err(generic::not_found());
+    }
+    if request.method == Method::HEAD {
+        return Err(generic::method_not_allowed());
     }
     let call = Call {
         api,
@@ -193,17 +221,25 @@ async fn resource(service: &Service, mut request: Admitted<'_>) -> Result<Reply,
     }
     let reply = match call.answer().await {
         Ok(Some(reply)) => reply,
-        Ok(None) => method_not_allowed(),
+        Ok(None) => return Err(generic::method_not_allowed()),
         Err(status) => Reply::status_for(&status, request.headers.get(ACCEPT)),
     };
     let warnings = call.take_warnings();
     Ok(reply.warn(warnings.iter().map(String::as_str)))
 }
 
-fn not_found() -> Reply {
-    Reply::text(StatusCode::NOT_FOUND, "404 page not found\n")
+/// Whether a path has a resource of the server at a place where it never is.
+fn is_misplaced(resource: &Resource, target: &Target) -> bool {
+    let leads_on = matches!(
+        target.subresource.as_deref(),
+        Some("proxy" | "exec" | "attach" | "portforward")
+    );
+    let has_namespace = target.namespace.is_some();
+    let outside = resource.kind.is_namespaced() && !has_namespace && target.name.is_some();
+    let inside = !resource.kind.is_namespaced() && has_namespace && target.resource != "namespaces";
+    outside || inside || (!target.rest.is_empty() && !leads_on)
 }
 
-fn method_not_allowed() -> Reply {
-    Reply::text(StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed")
+fn not_found() -> Reply {
+    Reply::text(StatusCode::NOT_FOUND, "404 page not found\n")
 }

@@ -91,12 +91,13 @@ fn check_binding(policy: &Policy, write: &Write<'_>) -> Result<(), Status> {
     }
     let rules = policy
         .rules_of_reference(&role, write.namespace)
-        .ok_or_else(|| missing_role(resource, &role))?;
+        .ok_or_else(|| missing_role(write.kind, &role))?;
     confirm_held(policy, write, &rules)
 }
 
-fn missing_role(resource: &'static str, role: &RoleRef) -> Status {
-    Status::not_found(&GroupResource::new(GROUP, resource), &role.name)
+/// Upstream looks for the role in the course of a request for a binding, and says it was one of those.
+fn missing_role(kind: Kind, role: &RoleRef) -> Status {
+    Status::not_found(&GroupResource::new(GROUP, kind.resource()), &role.name)
 }
 
 fn confirm_held(policy: &Policy, write: &Write<'_>, rules: &[PolicyRule]) -> Result<(), Status> {

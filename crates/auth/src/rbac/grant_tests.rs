@@ -263,7 +263,7 @@ fn nobody_grants_more_than_they_have() {
         check("ann", Kind::RoleBinding, "a", "", bind("gone"), None),
         refused(
             404,
-            r#"clusterroles.rbac.authorization.k8s.io "gone" not found"#
+            r#"rolebindings.rbac.authorization.k8s.io "gone" not found"#
         )
     );
 

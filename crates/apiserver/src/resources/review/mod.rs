@@ -7,6 +7,7 @@ use http::StatusCode;
 use rhumb_meta::Status;
 use serde_json::{Value, json};
 
+use super::create::place_in_namespace;
 use super::{Call, render};
 use crate::admission::Operation;
 use crate::http::Reply;
@@ -34,6 +35,7 @@ async fn run(
 ) -> Result<Reply, Status> {
     let options = WriteOptions::parse(call.query, "CreateOptions")?;
     let mut object = call.decode(call.expected(), options.field_validation)?;
+    place_in_namespace(call, &mut object)?;
     let attributes = call.attributes(Operation::Create, None, options.dry_run);
     let chain = &call.api.admission;
     chain.admit(&attributes, Some(&mut object)).await?;

@@ -14,7 +14,7 @@ use crate::objects::{Metadata, MetadataMut};
 use crate::request::{FieldValidation, WriteOptions};
 use crate::resources::codec::Expected;
 use crate::resources::patch::Patch;
-use crate::resources::update::{check_preconditions, update_to};
+use crate::resources::update::{check_uid, check_version, update_to};
 use crate::resources::write::{Change, Current, Edit, Part};
 use crate::resources::{Call, render};
 
@@ -164,9 +164,7 @@ impl Edit for Rescale<'_> {
         let mut scale = match &self.wanted {
             Wanted::Scale(scale) => scale.clone(),
             Wanted::Patch(patch) => {
-                let patched = patch.apply(self.call, self.expected.schema, before.clone())?;
-                self.call
-                    .decode_value(patched, self.expected, self.validation)?
+                patch.outcome(self.call, self.expected, before.clone(), self.validation)?
             }
         };
         let attributes = self
@@ -175,7 +173,8 @@ impl Edit for Rescale<'_> {
         let chain = &self.call.api.admission;
         chain.mutate(&attributes, Some(&mut scale)).await?;
         check_scale(self.call, &scale)?;
-        check_preconditions(self.call, current, &scale)?;
+        check_uid(self.call, current, &scale)?;
+        check_version(self.call, current, &scale)?;
         let replicas = at(&scale, "spec.replicas")
             .and_then(Value::as_i64)
             .unwrap_or(0);

@@ -1,0 +1,336 @@
+//! JSON patch (RFC 6902), with the freedoms that upstream's library takes: `replace` sets what an object has not,
+//! negative indices count from the end, and a value that is not given is null.
+
+use rhumb_schema::check_json;
+use serde_json::Value;
+
+/// How much a patch may copy in all: without it, forty copies fill any memory.
+const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
+
+/// One operation as it was sent. Whether it makes sense shows when it is applied.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Operation {
+    op: String,
+    path: Option<String>,
+    from: Option<String>,
+    value: Value,
+}
+
+/// An operation that does not apply. Clients are not told more than that.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct DoesNotApply;
+
+/// The operations of a patch, or what is wrong with it in Go's words.
+pub(super) fn decode(body: &[u8]) -> Result<Vec<Operation>, String> {
+    check_json(body).map_err(|error| error.to_string())?;
+    let patch: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    match patch {
+        Value::Null => Ok(Vec::new()),
+        Value::Array(operations) => operations.into_iter().map(Operation::decode).collect(),
+        other => Err(format!(
+            "json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
+            go_kind(&other)
+        )),
+    }
+}
+
+/// What Go calls a value that it did not expect.
+fn go_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+impl Operation {
+    fn decode(operation: Value) -> Result<Operation, String> {
+        let mut fields = match operation {
+            Value::Null => return Ok(Operation::default()),
+            Value::Object(fields) => fields,
+            other => {
+                return Err(format!(
+                    "json: cannot unmarshal {} into Go value of type handlers.jsonPatchOp",
+                    go_kind(&other)
+                ));
+            }
+        };
+        let value = fields.remove("value").unwrap_or_default();
+        let mut text = |name: &str| match fields.remove(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(other) => Err(format!(
+                "json: cannot unmarshal {} into Go struct field jsonPatchOp.{name} of type string",
+                go_kind(&other)
+            )),
+        };
+        Ok(Operation {
+            op: text("op")?.unwrap_or_default(),
+            path: text("path")?,
+            from: text("from")?,
+            value,
+        })
+    }
+
+    fn apply(&self, document: &mut Value, copied_bytes: &mut usize) -> Result<(), DoesNotApply> {
+        let path = self.path.as_deref().ok_or(DoesNotApply)?;
+        let from = || self.from.as_deref().ok_or(DoesNotApply);
+        match self.op.as_str() {
+            "add" => add(document, path, self.value.clone()),
+            "remove" => remove(document, path).map(|_| ()),
+            "replace" => replace(document, path, self.value.clone()),
+            "move" => {
+                let moved = remove(document, from()?)?;
+                add(document, path, moved)
+            }
+            "copy" => {
+                let (container, key) = find(document, from()?)?;
+                let copy = get(container, &key)?.cloned().unwrap_or_default();
+                *copied_bytes += size_of(&copy);
+                if *copied_bytes > COPIED_BYTES_MAX {
+                    return Err(DoesNotApply);
+                }
+                add(document, path, copy)
+            }
+            "test" if path.is_empty() => is_same(document, &self.value),
+            "test" => {
+                let (container, key) = find(document, path)?;
+                is_same(get(container, &key)?.unwrap_or(&Value::Null), &self.value)
+            }
+            _ => Err(DoesNotApply),
+        }
+    }
+}
+
+/// Applies all operations, or none.
+pub(super) fn apply(mut document: Value, operations: &[Operation]) -> Result<Value, DoesNotApply> {
+    let mut copied_bytes = 0;
+    for operation in operations {
+        operation.apply(&mut document, &mut copied_bytes)?;
+    }
+    Ok(document)
+}
+
+fn is_same(value: &Value, expected: &Value) -> Result<(), DoesNotApply> {
+    if value == expected {
+        Ok(())
+    } else {
+        Err(DoesNotApply)
+    }
+}
+
+/// The object or list that holds what a path names, and the last step to it.
+fn find<'d>(document: &'d mut Value, path: &str) -> Result<(&'d mut Value, String), DoesNotApply> {
+    let mut steps = path.split('/').skip(1).map(unescape);
+    let mut last = steps.next().ok_or(DoesNotApply)?;
+    let mut container = document;
+    for step in steps {
+        container = match container {
+            Value::Object(fields) => fields.get_mut(&last),
+            Value::Array(items) => {
+                let index = index(&last, items.len())?;
+                items.get_mut(index)
+            }
+            _ => None,
+        }
+        .ok_or(DoesNotApply)?;
+        last = step;
+    }
+    match container {
+        Value::Object(_) | Value::Array(_) => Ok((container, last)),
+        _ => Err(DoesNotApply),
+    }
+}
+
+fn unescape(step: &str) -> String {
+    step.replace("~1", "/").replace("~0", "~")
+}
+
+/// A place among so many; negative ones count from the end.
+fn index(step: &str, count: usize) -> Result<usize, DoesNotApply> {
+    let given: i64 = step.parse().map_err(|_| DoesNotApply)?;
+    let index = if given < 0 {
+        given + i64::try_from(count).map_err(|_| DoesNotApply)?
+    } else {
+        given
+    };
+    usize::try_from(index)
+        .ok()
+        .filter(|&index| index < count)
+        .ok_or(DoesNotApply)
+}
+
+/// What an object has not is `None`; a list must have it.
+fn get<'c>(container: &'c Value, key: &str) -> Result<Option<&'c Value>, DoesNotApply> {
+    match container {
+        Value::Object(fields) => Ok(fields.get(key)),
+        Value::Array(items) => Ok(items.get(index(key, items.len())?)),
+        _ => Err(DoesNotApply),
+    }
+}
+
+fn add(document: &mut Value, path: &str, value: Value) -> Result<(), DoesNotApply> {
+    let (container, key) = find(document, path)?;
+    match container {
+        Value::Object(fields) => {
+            fields.insert(key, value);
+        }
+        Value::Array(items) if key == "-" => items.push(value),
+        Value::Array(items) => {
+            let at = index(&key, items.len() + 1)?;
+            items.insert(at, value);
+        }
+        _ => return Err(DoesNotApply),
+    }
+    Ok(())
+}
+
+fn remove(document: &mut Value, path: &str) -> Result<Value, DoesNotApply> {
+    let (container, key) = find(document, path)?;
+    match container {
+        Value::Object(fields) => fields.remove(&key).ok_or(DoesNotApply),
+        Value::Array(items) => {
+            let at = index(&key, items.len())?;
+            Ok(items.remove(at))
+        }
+        _ => Err(DoesNotApply),
+    }
+}
+
+fn replace(document: &mut Value, path: &str, value: Value) -> Result<(), DoesNotApply> {
+    if path.is_empty() {
+        if !value.is_object() && !value.is_array() {
+            return Err(DoesNotApply);
+        }
+        *document = value;
+        return Ok(());
+    }
+    let (container, key) = find(document, path)?;
+    match container {
+        Value::Object(fields) => {
+            fields.insert(key, value);
+        }
+        Value::Array(items) => {
+            let at = index(&key, items.len())?;
+            items[at] = value;
+        }
+        _ => return Err(DoesNotApply),
+    }
+    Ok(())
+}
+
+/// About how long a value is as JSON.
+fn size_of(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.iter().map(size_of).sum::<usize>() + 2,
+        Value::Object(fields) => {
+            fields
+                .iter()
+                .map(|(name, value)| name.len() + 4 + size_of(value))
+                .sum::<usize>()
+                + 2
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(document: Value, patch: Value, expect: Option<Value>) {
+        let operations = decode(patch.to_string().as_bytes()).unwrap();
+        assert_eq!(apply(document, &operations).ok(), expect, "{patch}");
+    }
+
+    #[test]
+    fn operations_do_what_upstreams_do() {
+        let one = |operation: Value, expect: Option<Value>| {
+            let document = json!({"a": {"b/c": 1}, "l": [1, 2], "s": "x"});
+            check(document, json!([operation]), expect);
+        };
+        let with = |path: &str, value: Value| {
+            let mut document = json!({"a": {"b/c": 1}, "l": [1, 2], "s": "x"});
+            document[path] = value;
+            Some(document)
+        };
+        one(
+            json!({"op": "add", "path": "/l/-", "value": 3}),
+            with("l", json!([1, 2, 3])),
+        );
+        one(
+            json!({"op": "add", "path": "/l/1", "value": 3}),
+            with("l", json!([1, 3, 2])),
+        );
+        one(
+            json!({"op": "add", "path": "/l/-1", "value": 3}),
+            with("l", json!([1, 2, 3])),
+        );
+        one(json!({"op": "add", "path": "/l/3", "value": 3}), None);
+        one(json!({"op": "add", "path": "/n"}), with("n", Value::Null));
+        one(json!({"op": "add", "path": "/n/m", "value": 1}), None);
+        one(json!({"op": "add", "path": "/s/m", "value": 1}), None);
+        one(
+            json!({"op": "replace", "path": "/n", "value": 1}),
+            with("n", json!(1)),
+        );
+        one(json!({"op": "replace", "path": "/l/2", "value": 1}), None);
+        one(
+            json!({"op": "replace", "path": "", "value": {}}),
+            Some(json!({})),
+        );
+        one(json!({"op": "replace", "path": "", "value": 1}), None);
+        one(
+            json!({"op": "remove", "path": "/a/b~1c"}),
+            with("a", json!({})),
+        );
+        one(json!({"op": "remove", "path": "/none"}), None);
+        one(json!({"op": "remove", "path": ""}), None);
+        one(json!({"op": "move", "from": "/none", "path": "/n"}), None);
+        one(
+            json!({"op": "copy", "from": "/l/-1", "path": "/s"}),
+            with("s", json!(2)),
+        );
+        one(
+            json!({"op": "test", "path": "/none", "value": null}),
+            with("s", json!("x")),
+        );
+        one(json!({"op": "test", "path": "/s", "value": "y"}), None);
+        one(json!({"op": "dance", "path": "/s"}), None);
+        one(json!({"op": "add", "value": 1}), None);
+        one(Value::Null, None);
+    }
+
+    #[test]
+    fn what_a_patch_copies_is_limited() {
+        let copy = json!({"op": "copy", "from": "/a", "path": "/a/-"});
+        let patch = Value::Array(vec![copy; 40]);
+        check(json!({"a": ["x"]}), patch, None);
+    }
+
+    #[test]
+    fn bodies_that_are_no_patch_are_refused_in_gos_words() {
+        for (body, expect) in [
+            (
+                "{}",
+                "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp",
+            ),
+            (
+                "[1]",
+                "json: cannot unmarshal number into Go value of type handlers.jsonPatchOp",
+            ),
+            (
+                "[{\"op\":1}]",
+                "json: cannot unmarshal number into Go struct field jsonPatchOp.op of type string",
+            ),
+            ("[", "unexpected end of JSON input"),
+        ] {
+            assert_eq!(decode(body.as_bytes()), Err(expect.to_owned()), "{body}");
+        }
+    }
+}
