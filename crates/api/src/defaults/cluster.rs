@@ -66,6 +66,22 @@ pub(super) const TYPES: &[(&str, Fill)] = &[
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
+fn fill_csi_driver(driver: &mut Object) {
+    fill_pointer(driver, "spec.attachRequired", true);
+    fill_pointer(driver, "spec.fsGroupPolicy", "ReadWriteOnceWithFSType");
+    if fields::items(driver, "spec.volumeLifecycleModes").is_empty() {
+        fields::set(driver, "spec.volumeLifecycleModes", json!(["Persistent"]));
+    }
+    for denied in [
+        "spec.podInfoOnMount",
+        "spec.storageCapacity",
+        "spec.requiresRepublish",
+        "spec.seLinuxMount",
+    ] {
+        fill_pointer(driver, denied, false);
+    }
+}
+
 fn fill_role_ref(binding: &mut Object) {
     fields::fill(binding, "roleRef.apiGroup", RBAC);
 }

@@ -157,6 +157,7 @@ mod tests {
             patch,
             &[
                 "reason: Invalid value: \"Because\": field is immutable",
+                "reason: Invalid value: \"Because\": field is immutable",
                 "reportingController: Invalid value: \"other\": field is immutable",
             ],
         );
