@@ -145,11 +145,7 @@ fn of_a_list(mut status: Status) -> Status {
 }
 
 /// Where a continue token goes on.
-fn next_place(
-    call: &Call<'_>,
-    storage: &Storage,
-    options: &ListOptions,
-) -> Result<Place, Status> {
+fn next_place(call: &Call<'_>, storage: &Storage, options: &ListOptions) -> Result<Place, Status> {
     if !matches!(options.resource_version.as_str(), "" | "0") {
         return Err(Status::bad_request(
             "specifying resource version is not allowed when using continue",
