@@ -93,18 +93,6 @@ fn fill_pointer(object: &mut Object, name: &str, value: impl Into<Value>) {
     }
 }
 
-fn fill_csi_driver(driver: &mut Object) {
-    fill_pointer(driver, "spec.attachRequired", true);
-    fill_pointer(driver, "spec.podInfoOnMount", false);
-    fill_pointer(driver, "spec.storageCapacity", false);
-    fill_pointer(driver, "spec.fsGroupPolicy", "ReadWriteOnceWithFSType");
-    if fields::items(driver, "spec.volumeLifecycleModes").is_empty() {
-        fields::set(driver, "spec.volumeLifecycleModes", json!(["Persistent"]));
-    }
-    fill_pointer(driver, "spec.requiresRepublish", false);
-    fill_pointer(driver, "spec.seLinuxMount", false);
-}
-
 /// A policy that does not say what it is about is about ingress, and about egress if it has rules for it.
 fn fill_network_policy(policy: &mut Object) {
     if !fields::items(policy, "spec.policyTypes").is_empty() {

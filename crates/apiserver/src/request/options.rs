@@ -327,7 +327,8 @@ impl ListOptions {
         // A watch from the beginning gets initial events, with the match that they need.
         let from_beginning = self.send_initial_events.is_none()
             && matches!(self.resource_version.as_str(), "" | "0");
-        if given_match.is_empty() && !(from_beginning && !self.continue_token.is_empty()) {
+        let continues = from_beginning && !self.continue_token.is_empty();
+        if given_match.is_empty() && !continues {
             return;
         }
         if !given_match.is_empty() && self.send_initial_events.is_none() {

@@ -247,7 +247,7 @@ impl Call<'_> {
     }
 
     /// From the stored version to the one of the request.
-    pub(super) fn from_stored(&self, object: &mut Object) {
+    pub(super) fn to_served(&self, object: &mut Object) {
         if let Some(conversion) = &self.version.served.conversion {
             (conversion.from_stored)(object);
             object.insert("apiVersion".into(), self.version.api_version.clone().into());

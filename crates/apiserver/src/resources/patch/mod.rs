@@ -258,7 +258,7 @@ impl Edit for Apply<'_> {
         let call = self.call;
         let patch = self.patch.as_ref().map_err(Clone::clone)?;
         let mut before = current.object.clone();
-        call.from_stored(&mut before);
+        call.to_served(&mut before);
         let mut new = patch.outcome(call, call.expected(), before, self.validation)?;
         place_in_namespace(call, &mut new)?;
         check_name(call, &new)?;
