@@ -1,5 +1,6 @@
 //! Loads against rhumb and its peers, measured in one run so that the ratios mean something.
 
+mod api;
 mod cache;
 mod machine;
 mod open;
@@ -12,6 +13,8 @@ use clap::Parser;
 /// Measure rhumb beside its peers.
 #[derive(Parser)]
 enum Bench {
+    /// Requests to an API server with few and with many objects, beside kube-apiserver.
+    Api(api::Arguments),
     /// Changes a second through the cache, with few and with many watchers.
     Cache(cache::Arguments),
     /// Writers on the embedded store and on an etcd server, both with fsync.
@@ -23,6 +26,7 @@ enum Bench {
 #[tokio::main]
 async fn main() -> ExitCode {
     let result = match Bench::parse() {
+        Bench::Api(arguments) => api::run(arguments).await,
         Bench::Cache(arguments) => cache::run(arguments).await,
         Bench::Store(arguments) => store::run(arguments).await,
         Bench::Open(arguments) => open::run(arguments).await,

@@ -11,8 +11,9 @@ use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 
 use crate::machine;
-use etcd_server::EtcdServer;
 use targets::Target;
+
+pub(crate) use etcd_server::{EtcdServer, free_port};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::setup;
-use crate::steps::{cargo, step};
+use crate::steps::{cargo, step, target};
 
 /// The packages whose tests need more than Rust and Debian.
 const ELSEWHERE: [&str; 2] = ["--exclude", "rhumb-interop"];
@@ -27,6 +27,11 @@ pub(crate) fn test(arguments: &[String]) -> Result<()> {
 
 pub(crate) fn bench(arguments: &[String]) -> Result<()> {
     let environment = setup::for_tests()?;
+    if arguments.first().is_some_and(|load| load == "api") {
+        let mut server = cargo();
+        server.args(["build", "--profile", "bench", "--package", "rhumb"]);
+        step("build", &mut server)?;
+    }
     let mut bench = cargo();
     bench
         .args([
@@ -38,6 +43,7 @@ pub(crate) fn bench(arguments: &[String]) -> Result<()> {
             "--",
         ])
         .args(arguments)
+        .env("RHUMB_BENCH_RHUMB", target().join("bench/rhumb"))
         .envs(environment);
     step("bench", &mut bench)
 }

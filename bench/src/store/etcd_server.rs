@@ -9,14 +9,14 @@ use anyhow::{Context, Result, bail};
 
 const START_PATIENCE: Duration = Duration::from_secs(30);
 
-pub(super) struct EtcdServer {
+pub(crate) struct EtcdServer {
     process: Child,
     endpoint: String,
 }
 
 impl EtcdServer {
     /// Starts a server with its default settings, so with fsync, on free ports of the loopback interface.
-    pub(super) async fn start(program: &str, data: &Path) -> Result<Self> {
+    pub(crate) async fn start(program: &str, data: &Path) -> Result<Self> {
         let client = format!("http://127.0.0.1:{}", free_port()?);
         let peer = format!("http://127.0.0.1:{}", free_port()?);
         let process = Command::new(program)
@@ -48,8 +48,12 @@ impl EtcdServer {
         Ok(server)
     }
 
-    pub(super) fn endpoint(&self) -> &str {
+    pub(crate) fn endpoint(&self) -> &str {
         &self.endpoint
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
     }
 
     async fn wait(&mut self) -> Result<()> {
@@ -77,6 +81,6 @@ impl Drop for EtcdServer {
     }
 }
 
-fn free_port() -> Result<u16> {
+pub(crate) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

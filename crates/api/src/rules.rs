@@ -89,6 +89,11 @@ pub trait Rules: Debug + Send + Sync {
         false
     }
 
+    /// Why the object of this name can never be deleted, if so.
+    fn forbids_deletion(&self, _name: &str) -> Option<&'static str> {
+        None
+    }
+
     /// How long a deleted object stays to end in peace, in seconds; `None` for kinds that end at once.
     fn grace_seconds(&self, _object: &View<'_>, _requested: Option<i64>) -> Option<i64> {
         None

@@ -58,6 +58,9 @@ fn check(file: &str, kind_name: &str, base: &str, write: Write) {
         gates: &gates,
         now: Timestamp::from_unix(0, 0),
         user: "",
+        uid: "",
+        groups: &[],
+        extra: None,
     };
     let mut wrong = Vec::new();
     for case in cases(file) {
@@ -212,6 +215,9 @@ fn a_new_pod_waits_in_its_class_and_behind_its_gates() {
         gates: &gates,
         now: Timestamp::from_unix(0, 0),
         user: "",
+        uid: "",
+        groups: &[],
+        extra: None,
     };
     let mut pod = object(&kind, POD, &json!({"status": {"phase": "Running"}}));
     kind.rules.prepare_create(&mut pod, &request);
@@ -302,6 +308,9 @@ fn label_keys_become_part_of_selectors() {
         gates: &gates,
         now: Timestamp::from_unix(0, 0),
         user: "",
+        uid: "",
+        groups: &[],
+        extra: None,
     };
     let patch = json!({"metadata": {"labels": {"a": "1", "b": "2"}}, "spec": {
         "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "k", "whenUnsatisfiable": "DoNotSchedule",
@@ -330,6 +339,9 @@ fn a_new_status_keeps_what_it_leaves_out() {
         gates: &gates,
         now: Timestamp::from_unix(0, 0),
         user: "",
+        uid: "",
+        groups: &[],
+        extra: None,
     };
     let old = json!({"status": {"qosClass": "Burstable", "observedGeneration": 3,
         "conditions": [{"type": "Ready", "observedGeneration": 2}]}});
@@ -355,6 +367,9 @@ fn no_object_makes_the_checks_panic() {
         gates: &gates,
         now: Timestamp::from_unix(0, 0),
         user: "",
+        uid: "",
+        groups: &[],
+        extra: None,
     };
     let junk = [
         json!(-1),

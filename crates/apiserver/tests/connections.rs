@@ -51,6 +51,9 @@ async fn start(limits: ConnectionLimits) -> Running {
         service_account_key: SigningKey::from_pkcs8(&key.serialize_der()).unwrap(),
         issuer: "https://issuer".to_owned(),
         public_address: "127.0.0.1:1".to_owned(),
+        admission: rhumb_apiserver::admission::Chain::default(),
+        services: rhumb_apiserver::resources::allocation::ServiceRanges::default(),
+        advertised: None,
     })
     .await
     .unwrap();

@@ -23,7 +23,7 @@ use clap::Parser;
 #[command(version, max_term_width = 100)]
 enum Command {
     /// Start a control plane on this machine.
-    Up(up::Flags),
+    Up(Box<up::Flags>),
     /// Look after the data of a stopped server: check it, save it, bring it back.
     #[command(subcommand)]
     Store(store::Command),
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         .with_target(false)
         .init();
     let result = match Command::parse() {
-        Command::Up(flags) => up::run(flags),
+        Command::Up(flags) => up::run(*flags),
         Command::Store(command) => store::run(command),
     };
     match result {

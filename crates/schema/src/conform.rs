@@ -195,6 +195,15 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_list_that_is_always_written_is_null() {
+        check(
+            "io.k8s.api.rbac.v1.Role",
+            json!({"rules": []}),
+            &json!({"metadata": {}, "rules": null}),
+        );
+    }
+
+    #[test]
     fn quantities_and_times_look_as_upstream_prints_them() {
         check(
             "io.k8s.api.core.v1.ResourceQuota",

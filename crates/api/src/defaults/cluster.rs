@@ -51,6 +51,7 @@ pub(super) const TYPES: &[(&str, Fill)] = &[
         fill_pointer(class, "reclaimPolicy", "Delete");
         fill_pointer(class, "volumeBindingMode", "Immediate");
     }),
+    ("io.k8s.api.storage.v1.CSIDriver", fill_csi_driver),
     ("io.k8s.api.scheduling.v1.PriorityClass", |class| {
         fill_pointer(class, "preemptionPolicy", "PreemptLowerPriority");
     }),
@@ -74,6 +75,18 @@ fn fill_pointer(object: &mut Object, name: &str, value: impl Into<Value>) {
     if fields::get(object, name).is_none() {
         fields::set(object, name, value);
     }
+}
+
+fn fill_csi_driver(driver: &mut Object) {
+    fill_pointer(driver, "spec.attachRequired", true);
+    fill_pointer(driver, "spec.podInfoOnMount", false);
+    fill_pointer(driver, "spec.storageCapacity", false);
+    fill_pointer(driver, "spec.fsGroupPolicy", "ReadWriteOnceWithFSType");
+    if fields::items(driver, "spec.volumeLifecycleModes").is_empty() {
+        fields::set(driver, "spec.volumeLifecycleModes", json!(["Persistent"]));
+    }
+    fill_pointer(driver, "spec.requiresRepublish", false);
+    fill_pointer(driver, "spec.seLinuxMount", false);
 }
 
 /// A policy that does not say what it is about is about ingress, and about egress if it has rules for it.

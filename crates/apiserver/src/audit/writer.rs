@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use super::Event;
+use super::{Event, Policy};
 
 /// What may wait to be written.
 const QUEUE_EVENTS_MAX: usize = 10_000;
@@ -24,6 +24,7 @@ pub struct Options {
     pub bytes_max: u64,
     /// How many files that were put aside are kept; 0 keeps all.
     pub backups_max: usize,
+    pub policy: Policy,
 }
 
 /// The log, for those who have something to say.
@@ -33,6 +34,7 @@ pub struct AuditLog {
     queue: Option<SyncSender<Event>>,
     counts: Arc<Counts>,
     thread: Option<JoinHandle<()>>,
+    policy: Policy,
 }
 
 #[derive(Debug, Default)]
@@ -44,6 +46,7 @@ struct Counts {
 
 impl AuditLog {
     pub fn open(options: Options) -> io::Result<AuditLog> {
+        let policy = options.policy.clone();
         let output = Output::open(options)?;
         let (queue, events) = sync_channel(QUEUE_EVENTS_MAX);
         let counts = Arc::new(Counts::default());
@@ -59,11 +62,15 @@ impl AuditLog {
             queue: Some(queue),
             counts,
             thread: Some(thread),
+            policy,
         })
     }
 
-    /// Puts an event into the queue, or drops it if there is no room.
+    /// Puts an event that the policy wants into the queue, or drops it if there is no room.
     pub fn record(&self, event: Event) {
+        if !self.policy.wants(&event) {
+            return;
+        }
         let bytes = event.facts.bytes();
         let before = self.counts.bytes_queued.fetch_add(bytes, Ordering::Relaxed);
         let room = before + bytes <= QUEUE_BYTES_MAX;
@@ -273,6 +280,7 @@ mod tests {
             path: path.clone(),
             bytes_max: 0,
             backups_max: 0,
+            policy: Policy::default(),
         })
         .unwrap();
         for _ in 0..100 {
@@ -307,6 +315,7 @@ mod tests {
             path: path.clone(),
             bytes_max: 1000,
             backups_max: 2,
+            policy: Policy::default(),
         })
         .unwrap();
         for _ in 0..50 {

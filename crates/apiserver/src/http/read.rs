@@ -1,11 +1,19 @@
 //! Reading the body of a request, never more of it than allowed.
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use rhumb_meta::Status;
 
 /// What upstream allows for the body of a write.
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
+
+/// How much of a body that is too long is read to its end.
+const DISCARDED_BYTES_MAX: usize = 4 * BODY_BYTES_MAX;
+
+/// How long a client that sends too much may pause before it is answered.
+const DISCARD_PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// The whole body, or the Status of one that is too long or breaks off.
 pub async fn read_body<B>(mut body: B) -> Result<Bytes, Status>
@@ -15,7 +23,9 @@ where
 {
     let announced = body.size_hint().lower();
     if announced > BODY_BYTES_MAX as u64 {
-        drain(body).await;
+        if announced <= DISCARDED_BYTES_MAX as u64 {
+            discard(body).await;
+        }
         return Err(too_large());
     }
     let mut first: Option<Bytes> = None;
@@ -29,7 +39,7 @@ where
         };
         let have = first.as_ref().map_or(0, Bytes::len) + rest.len();
         if have + data.len() > BODY_BYTES_MAX {
-            drain(body).await;
+            discard(body).await;
             return Err(too_large());
         }
         match &first {
@@ -49,16 +59,18 @@ where
     })
 }
 
-/// Takes what is still to come, up to a point: a client that cannot send all of its body reads no answer.
-async fn drain<B>(mut body: B)
+/// Lets a client finish what it sends, within limits: one that is cut off while it writes often sees only that,
+/// and never the answer that says why.
+async fn discard<B>(mut body: B)
 where
     B: http_body::Body<Data = Bytes> + Unpin,
 {
-    let mut taken = 0;
-    while taken < BODY_BYTES_MAX * 2
-        && let Some(Ok(frame)) = body.frame().await
-    {
-        taken += frame.data_ref().map_or(0, Bytes::len);
+    let mut bytes = 0;
+    while bytes <= DISCARDED_BYTES_MAX {
+        match tokio::time::timeout(DISCARD_PAUSE_MAX, body.frame()).await {
+            Ok(Some(Ok(frame))) => bytes += frame.data_ref().map_or(0, Bytes::len),
+            _ => return,
+        }
     }
 }
 

@@ -235,6 +235,10 @@ mod tests {
             Some((Media::Json, Form::Object)),
         );
         check("application/cbor", None);
+        check(
+            "application/json;as=Table;v=v1beta1;g=meta.k8s.io",
+            Some((Media::Json, Form::Table)),
+        );
         check("application/json;as=Table;v=v2;g=meta.k8s.io", None);
         check("text/html", None);
     }

@@ -26,6 +26,10 @@ const FOREGROUND: &str = "foregroundDeletion";
 pub(super) async fn delete(call: &Call<'_>) -> Result<Reply, Status> {
     let options = delete_options(call)?;
     warn_of_orphans(call, &options);
+    if let Some(reason) = call.resource.kind.rules.forbids_deletion(call.name()) {
+        let resource = &call.resource.group_resource;
+        return Err(Status::forbidden(resource, call.name(), reason));
+    }
     let key = call.key()?;
     let written = delete_key(call, &key, &options).await?;
     let code = if !written.deleted && options.orphan_dependents == Some(false) {

@@ -45,6 +45,10 @@ struct Token {
     /// -1 goes on from whatever there is now.
     rv: i64,
     start: String,
+    /// How many objects of that version are left. Counting them for each page would make a long list of many
+    /// pages dear.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    left: Option<usize>,
 }
 
 const TOKEN_FORM: &str = "meta.k8s.io/v1";
@@ -53,19 +57,24 @@ const TOKEN_FORM: &str = "meta.k8s.io/v1";
 pub(super) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Page, Status> {
     let storage = call.storage()?;
     let fields = field_selector(call, &options.field_selector)?;
-    let (snapshot, after) = if options.continue_token.is_empty() {
-        (first_snapshot(call, storage, options).await?, None)
+    let place = if options.continue_token.is_empty() {
+        Place {
+            snapshot: first_snapshot(call, storage, options).await?,
+            after: None,
+            left: None,
+        }
     } else {
-        next_snapshot(call, storage, options)?
+        next_place(call, storage, options)?
     };
-    Ok(take_page(
-        &storage.cache,
-        call,
-        options,
-        &fields,
-        &snapshot,
-        after.as_ref(),
-    ))
+    Ok(take_page(&storage.cache, call, options, &fields, &place))
+}
+
+/// Where a page begins.
+struct Place {
+    snapshot: Snapshot,
+    after: Option<ObjectKey>,
+    /// How many objects there are from here on, where that is known.
+    left: Option<usize>,
 }
 
 /// The field selector, if the kind knows all the fields in it.
@@ -120,9 +129,9 @@ async fn first_snapshot(
         .cache
         .snapshot_at(revision)
         .map_err(|error| match error {
-            HistoryError::Expired { .. } => Status::expired(format!(
-                "The resourceVersion for the provided list is too old."
-            )),
+            HistoryError::Expired { .. } => {
+                Status::expired("The resourceVersion for the provided list is too old.")
+            }
             other => Status::internal_error(other),
         })
 }
@@ -136,11 +145,7 @@ fn of_a_list(mut status: Status) -> Status {
 }
 
 /// Where a continue token goes on.
-fn next_snapshot(
-    call: &Call<'_>,
-    storage: &Storage,
-    options: &ListOptions,
-) -> Result<(Snapshot, Option<ObjectKey>), Status> {
+fn next_place(call: &Call<'_>, storage: &Storage, options: &ListOptions) -> Result<Place, Status> {
     if !matches!(options.resource_version.as_str(), "" | "0") {
         return Err(Status::bad_request(
             "specifying resource version is not allowed when using continue",
@@ -148,13 +153,25 @@ fn next_snapshot(
     }
     let (token, after) = read_token(call, &options.continue_token)?;
     if token.rv < 0 {
-        return Ok((storage.cache.snapshot(), Some(after)));
+        return Ok(Place {
+            snapshot: storage.cache.snapshot(),
+            after: Some(after),
+            left: None,
+        });
     }
     let revision = Revision::new(token.rv.unsigned_abs());
     match storage.cache.snapshot_at(revision) {
-        Ok(snapshot) => Ok((snapshot, Some(after))),
+        Ok(snapshot) => Ok(Place {
+            snapshot,
+            after: Some(after),
+            left: token.left,
+        }),
         Err(HistoryError::Expired { .. }) => {
-            let again = write_token(&Token { rv: -1, ..token });
+            let again = write_token(&Token {
+                rv: -1,
+                left: None,
+                ..token
+            });
             Err(Status::expired(TOKEN_EXPIRED).with_continue(again))
         }
         Err(other) => Err(Status::internal_error(other)),
@@ -223,19 +240,24 @@ fn take_page(
     call: &Call<'_>,
     options: &ListOptions,
     fields: &fields::Selector,
-    snapshot: &Snapshot,
-    after: Option<&ObjectKey>,
+    place: &Place,
 ) -> Page {
+    let snapshot = &place.snapshot;
     // Whoever takes any version gets what is in memory, all of it, as upstream has it.
     let any_version = options.resource_version == "0" && options.continue_token.is_empty();
     let limit = options.limit.filter(|_| !any_version).unwrap_or(usize::MAX);
     let selective = !options.label_selector.is_everything() || !fields.is_everything();
     let mut matching = snapshot
-        .range(call.namespace(), after)
+        .range(call.namespace(), place.after.as_ref())
         .filter(|entry| !selective || cache.picks(entry, &options.label_selector, fields));
     let entries: Vec<Arc<Entry>> = matching.by_ref().take(limit).cloned().collect();
     let last = (entries.len() == limit).then(|| entries.last()).flatten();
     let more = last.is_some() && matching.next().is_some();
+    // Upstream counts what remains only where that is exact without reading on.
+    let remaining = (more && !selective).then(|| match place.left {
+        Some(left) => left.saturating_sub(entries.len()),
+        None => 1 + matching.count(),
+    });
     let continue_token = last.filter(|_| more).map(|last| {
         let start = match call.namespace() {
             Some(_) => last.key().name(),
@@ -245,10 +267,9 @@ fn take_page(
             v: TOKEN_FORM.into(),
             rv: i64::try_from(snapshot.revision().get()).unwrap_or(i64::MAX),
             start: format!("{start}\0"),
+            left: remaining,
         })
     });
-    // Upstream counts what remains only where that is exact without reading on.
-    let remaining = (more && !selective).then(|| 1 + matching.count());
     Page {
         revision: snapshot.revision(),
         entries,

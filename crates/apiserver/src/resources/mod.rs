@@ -20,6 +20,9 @@ mod update;
 mod watch;
 mod write;
 
+#[cfg(test)]
+mod tests;
+
 pub use call::Call;
 pub use companions::{Chosen, Claim, CompanionSet, Companions};
 pub use registry::{Registry, RegistryError, Resource, Storage, Version, stored_kinds};

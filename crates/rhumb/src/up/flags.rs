@@ -1,7 +1,7 @@
 //! The flags of `rhumb up`. Those that kube-apiserver has too have its names.
 
 use std::net::{IpAddr, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use rhumb_apiserver::Api;
 use rhumb_apiserver::admission;
-use rhumb_apiserver::audit::{self, AuditLog};
+use rhumb_apiserver::audit::{self, AuditLog, Policy};
 use rhumb_apiserver::resources::allocation::ServiceRanges;
 use rhumb_apiserver::server::{InFlight, READS_MAX, Service, WRITES_MAX};
 
@@ -69,6 +69,9 @@ pub(crate) struct Flags {
     /// Write who did what, one line of JSON a request, to this file; - is standard output.
     #[arg(long, value_name = "FILE")]
     audit_log_path: Option<PathBuf>,
+    /// Which requests the audit log has: a file with a Policy of audit.k8s.io/v1 [default: all of them].
+    #[arg(long, value_name = "FILE", requires = "audit_log_path")]
+    audit_policy_file: Option<PathBuf>,
     /// Begin a new audit log after this many megabytes; 0 is never.
     #[arg(long, value_name = "N", default_value_t = 0)]
     audit_log_maxsize: u64,
@@ -137,6 +140,10 @@ impl Flags {
             path: path.clone(),
             bytes_max: self.audit_log_maxsize.saturating_mul(1024 * 1024),
             backups_max: self.audit_log_maxbackup,
+            policy: match &self.audit_policy_file {
+                Some(path) => audit_policy(path)?,
+                None => Policy::default(),
+            },
         })
         .with_context(|| {
             let path = path.display();
@@ -168,6 +175,21 @@ fn address_of_machine(v6: bool) -> Option<IpAddr> {
     socket.connect(far).ok()?;
     let address = socket.local_addr().ok()?.ip();
     Some(address).filter(|address| !address.is_loopback() && !address.is_unspecified())
+}
+
+fn audit_policy(path: &Path) -> Result<Policy> {
+    let what = || format!("the audit policy {}", path.display());
+    let text = std::fs::read_to_string(path).with_context(what)?;
+    let policy = Policy::parse(&text)
+        .map_err(anyhow::Error::msg)
+        .with_context(what)?;
+    if policy.asks_for_bodies() {
+        tracing::warn!(
+            "{} asks for bodies of requests; those are not logged, only the rest",
+            what()
+        );
+    }
+    Ok(policy)
 }
 
 /// A duration as Go writes it, in hours, minutes and seconds: `1h`, `1m30s`, `500ms`.

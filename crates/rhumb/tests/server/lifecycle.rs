@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::Method;
 use http_body_util::BodyExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{As, CONFIG_MAPS, Server, config_map};
 
@@ -95,4 +96,27 @@ async fn what_was_acknowledged_is_there_after_kill_9() {
         .filter(|name| !names.contains(name.as_str()))
         .collect();
     assert!(lost.is_empty(), "{lost:?} of {} writes", acknowledged.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_that_is_under_way_is_finished() {
+    let mut server = Server::start(&[]);
+    let mut stream = server.tls(As::Admin, b"http/1.1").await.unwrap();
+    let body = config_map("late");
+    let head = format!(
+        "POST {CONFIG_MAPS} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    server.terminate();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    stream.write_all(body.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    let _ = tokio::time::timeout(ENDS_WITHIN, stream.read_to_end(&mut answer)).await;
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+    assert!(server.ended_within(ENDS_WITHIN).await.unwrap().success());
+    let server = Server::start_in(server.directory.clone(), &[]);
+    assert_eq!(server.get(&format!("{CONFIG_MAPS}/late")).await.code, 200);
 }

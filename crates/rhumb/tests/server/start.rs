@@ -76,6 +76,12 @@ fn wrong_flags_and_files_are_named() {
         &[port, "--bind-address", "192.0.2.1"],
         &["192.0.2.1", "--bind-address"],
     );
+    let policy = ["--audit-log-path", "-", "--audit-policy-file", &plain];
+    fails(
+        &data,
+        &[&[port], &policy[..]].concat(),
+        &["audit policy", "plain"],
+    );
     fails(Path::new(&plain), &[port], &["plain"]);
 }
 

@@ -24,32 +24,32 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 /// A token of the token file whose user has no rights beyond those of everyone.
-pub const NOBODY: &str = "nobody-token";
+pub(crate) const NOBODY: &str = "nobody-token";
 
 /// Who a client is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum As {
+pub(crate) enum As {
     Admin,
     Token(&'static str),
     Anonymous,
 }
 
 /// A running server. It is killed when dropped: this one and no other.
-pub struct Server {
+pub(crate) struct Server {
     child: Child,
-    pub directory: Arc<TempDir>,
-    pub address: SocketAddr,
+    pub(crate) directory: Arc<TempDir>,
+    pub(crate) address: SocketAddr,
     ca: CertificateDer<'static>,
     certificate: CertificateDer<'static>,
     key: PrivateKeyDer<'static>,
 }
 
 impl Server {
-    pub fn start(flags: &[&str]) -> Server {
+    pub(crate) fn start(flags: &[&str]) -> Server {
         Server::start_in(Arc::new(tempfile::tempdir().unwrap()), flags)
     }
 
-    pub fn start_in(directory: Arc<TempDir>, flags: &[&str]) -> Server {
+    pub(crate) fn start_in(directory: Arc<TempDir>, flags: &[&str]) -> Server {
         let tokens = directory.path().join("tokens.csv");
         std::fs::write(&tokens, format!("{NOBODY},nobody,1\n")).unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_rhumb"))
@@ -94,24 +94,24 @@ impl Server {
         }
     }
 
-    pub fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Asks it to end, as a service manager does.
-    pub fn terminate(&self) {
+    pub(crate) fn terminate(&self) {
         let status = Command::new("kill").arg(self.id().to_string()).status();
         assert!(status.unwrap().success());
     }
 
     /// Ends it at once, without a chance to clean up.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
     /// How it ended, if it did in time.
-    pub async fn ended_within(&mut self, limit: Duration) -> Option<ExitStatus> {
+    pub(crate) async fn ended_within(&mut self, limit: Duration) -> Option<ExitStatus> {
         let begun = Instant::now();
         while begun.elapsed() < limit {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -122,7 +122,7 @@ impl Server {
         None
     }
 
-    pub fn resident_bytes(&self) -> u64 {
+    pub(crate) fn resident_bytes(&self) -> u64 {
         let path = format!("/proc/{}/status", self.id());
         let status = std::fs::read_to_string(path).unwrap();
         let line = status
@@ -134,7 +134,11 @@ impl Server {
     }
 
     /// A connection with nothing said yet.
-    pub async fn tls(&self, who: As, protocol: &[u8]) -> std::io::Result<TlsStream<TcpStream>> {
+    pub(crate) async fn tls(
+        &self,
+        who: As,
+        protocol: &[u8],
+    ) -> std::io::Result<TlsStream<TcpStream>> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut roots = rustls::RootCertStore::empty();
         roots.add(self.ca.clone()).unwrap();
@@ -156,7 +160,7 @@ impl Server {
             .await
     }
 
-    pub async fn http1(&self, who: As) -> Client {
+    pub(crate) async fn http1(&self, who: As) -> Client {
         let stream = TokioIo::new(self.tls(who, b"http/1.1").await.unwrap());
         let (sender, connection) = http1::handshake(stream).await.unwrap();
         tokio::spawn(connection.with_upgrades());
@@ -166,7 +170,7 @@ impl Server {
         }
     }
 
-    pub async fn http2(&self, who: As) -> Client {
+    pub(crate) async fn http2(&self, who: As) -> Client {
         let stream = TokioIo::new(self.tls(who, b"h2").await.unwrap());
         let (sender, connection) = http2::handshake(TokioExecutor::new(), stream)
             .await
@@ -179,11 +183,11 @@ impl Server {
     }
 
     /// One request on a connection of its own.
-    pub async fn ask(&self, who: As, method: Method, path: &str, body: &str) -> Answer {
+    pub(crate) async fn ask(&self, who: As, method: Method, path: &str, body: &str) -> Answer {
         self.http1(who).await.ask(method, path, body).await
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.ask(As::Admin, Method::GET, path, "").await
     }
 }
@@ -194,11 +198,11 @@ impl Drop for Server {
     }
 }
 
-pub fn kubeconfig_of(directory: &Path) -> PathBuf {
+pub(crate) fn kubeconfig_of(directory: &Path) -> PathBuf {
     directory.join("data/admin.kubeconfig")
 }
 
-pub struct Client {
+pub(crate) struct Client {
     who: As,
     sender: Sender,
 }
@@ -209,7 +213,7 @@ enum Sender {
 }
 
 impl Client {
-    pub fn request(&self, method: Method, path: &str, body: &str) -> Request<Full<Bytes>> {
+    pub(crate) fn request(&self, method: Method, path: &str, body: &str) -> Request<Full<Bytes>> {
         let mut request = Request::builder().method(method).header("host", "rhumb");
         if !body.is_empty() {
             request = request.header("content-type", "application/json");
@@ -227,7 +231,7 @@ impl Client {
             .unwrap()
     }
 
-    pub async fn send(
+    pub(crate) async fn send(
         &mut self,
         request: Request<Full<Bytes>>,
     ) -> hyper::Result<Response<Incoming>> {
@@ -243,7 +247,7 @@ impl Client {
         }
     }
 
-    pub async fn ask(&mut self, method: Method, path: &str, body: &str) -> Answer {
+    pub(crate) async fn ask(&mut self, method: Method, path: &str, body: &str) -> Answer {
         let request = self.request(method, path, body);
         let response = self.send(request).await.expect("an answer");
         Answer::read(response).await
@@ -251,19 +255,19 @@ impl Client {
 }
 
 #[derive(Debug)]
-pub struct Answer {
-    pub code: StatusCode,
-    pub headers: HeaderMap,
-    pub body: Bytes,
+pub(crate) struct Answer {
+    pub(crate) code: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
 }
 
 impl Answer {
-    pub async fn read(response: Response<Incoming>) -> Answer {
+    pub(crate) async fn read(response: Response<Incoming>) -> Answer {
         let (parts, body) = response.into_parts();
         let body = body
             .collect()
             .await
-            .map(|body| body.to_bytes())
+            .map(http_body_util::Collected::to_bytes)
             .unwrap_or_default();
         Answer {
             code: parts.status,
@@ -272,19 +276,19 @@ impl Answer {
         }
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
 
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 }
 
-pub fn config_map(name: &str) -> String {
+pub(crate) fn config_map(name: &str) -> String {
     format!(
         r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}"}},"data":{{"a":"b"}}}}"#
     )
 }
 
-pub const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";

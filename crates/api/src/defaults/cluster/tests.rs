@@ -140,4 +140,16 @@ fn storage_is_filled() {
         json!({"status": {"phase": "Pending"},
             "spec": {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"}}),
     );
+    check(
+        "storage.v1.StorageClass",
+        json!({"reclaimPolicy": "Retain"}),
+        json!({"reclaimPolicy": "Retain", "volumeBindingMode": "Immediate"}),
+    );
+    check(
+        "storage.v1.CSIDriver",
+        json!({"spec": {"attachRequired": false}}),
+        json!({"spec": {"attachRequired": false, "podInfoOnMount": false, "storageCapacity": false,
+            "fsGroupPolicy": "ReadWriteOnceWithFSType", "volumeLifecycleModes": ["Persistent"],
+            "requiresRepublish": false, "seLinuxMount": false}}),
+    );
 }

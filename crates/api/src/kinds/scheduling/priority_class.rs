@@ -31,6 +31,11 @@ pub(super) fn kind() -> Kind {
 struct PriorityClassRules;
 
 impl Rules for PriorityClassRules {
+    fn forbids_deletion(&self, name: &str) -> Option<&'static str> {
+        let is_system = SYSTEM_CLASSES.iter().any(|(class, _)| *class == name);
+        is_system.then_some("this is a system priority class and cannot be deleted")
+    }
+
     fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
         let metadata = object.field("metadata");
         let (name, value) = (metadata.field("name"), object.field("value"));

@@ -277,3 +277,40 @@ fn refused(cause: String, retry_seconds: i32) -> Status {
     });
     status
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_says_why_it_is_used_up() {
+        let check = |healthy: i64, reason: &str, message: &str, expect: &str| {
+            let condition = json!({"type": DISRUPTION_ALLOWED, "status": "False", "reason": reason, "message": message});
+            let status =
+                json!({"currentHealthy": healthy, "desiredHealthy": 2, "conditions": [condition]});
+            assert_eq!(
+                used_up("b", &status),
+                format!("The disruption budget b {expect}")
+            );
+        };
+        check(
+            1,
+            "InsufficientPods",
+            "",
+            "needs 2 healthy pods and has 1 currently",
+        );
+        check(
+            1,
+            "SyncFailed",
+            "no scale",
+            "does not allow evicting pods currently because it failed sync: no scale",
+        );
+        check(
+            3,
+            "Other",
+            "why",
+            "does not allow evicting pods currently (Other): why",
+        );
+        check(3, "Other", "", "does not allow evicting pods currently");
+    }
+}

@@ -121,3 +121,37 @@ fn check_container(container: &str, pod: &Object) -> Result<(), Status> {
         ))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_log_is_of_one_container() {
+        let pod = |names: &[&str]| {
+            let named = |name: &&str| json!({"name": name});
+            let containers: Vec<Value> = names.iter().map(named).collect();
+            let spec = json!({"containers": containers, "initContainers": [{"name": "first"}]});
+            let pod = json!({"metadata": {"name": "p"}, "spec": spec});
+            pod.as_object().expect("an object").clone()
+        };
+        let check = |container: &str, names: &[&str], expect: Result<(), &str>| {
+            let got = check_container(container, &pod(names));
+            assert_eq!(
+                got.map_err(|status| status.message),
+                expect.map_err(str::to_owned)
+            );
+        };
+        check("", &["a"], Ok(()));
+        check("first", &["a"], Ok(()));
+        check("b", &["a"], Err("container b is not valid for pod p"));
+        check("", &[], Err("a container name must be specified for pod p"));
+        check(
+            "",
+            &["a", "b"],
+            Err("a container name must be specified for pod p, choose one of: [first a b]"),
+        );
+    }
+}

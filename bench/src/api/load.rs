@@ -1,0 +1,244 @@
+//! What is asked of a server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use http::Method;
+use http_body_util::BodyExt;
+use tokio::task::JoinSet;
+
+use super::client::{Connection, Endpoint};
+use super::server::Server;
+
+/// How long a server is left alone before its memory is looked at.
+pub(super) const QUIET: Duration = Duration::from_secs(3);
+
+/// Lists that are asked for whole, by what they are called.
+pub(super) const LISTS: &[(&str, &str)] = &[
+    ("list, the latest", "?"),
+    ("list, resourceVersion=0", "?resourceVersion=0"),
+    (
+        "list, by a label of one in 100",
+        "?labelSelector=app%3Dapp-7",
+    ),
+];
+
+const COLLECTION: &str = "/api/v1/namespaces/default/configmaps";
+const READERS: usize = 16;
+const READS: usize = 20_000;
+const UPDATES: usize = 5_000;
+const WATCHERS: usize = 10;
+
+/// A list is asked for again until this much time has passed, so that the kernel's ticks are small beside it.
+const LIST_TIME: Duration = Duration::from_secs(2);
+
+/// One load and what it took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Figure {
+    pub(super) operations: usize,
+    pub(super) elapsed: Duration,
+    pub(super) cpu: Duration,
+}
+
+pub(super) struct Load<'a> {
+    server: &'a Server<'a>,
+    object_bytes: usize,
+}
+
+impl<'a> Load<'a> {
+    pub(super) fn new(server: &'a Server<'a>, object_bytes: usize) -> Self {
+        Self {
+            server,
+            object_bytes,
+        }
+    }
+
+    pub(super) async fn create(&self, objects: usize, writers: usize) -> Result<Figure> {
+        let bytes = self.object_bytes;
+        self.spread(objects, writers, move |index| {
+            (Method::POST, COLLECTION.into(), object(index, bytes, 0))
+        })
+        .await
+    }
+
+    pub(super) async fn get(&self, objects: usize) -> Result<Figure> {
+        self.spread(READS, READERS, move |index| {
+            let path = format!("{COLLECTION}/{}", name(scattered(index, objects)));
+            (Method::GET, path, Bytes::new())
+        })
+        .await
+    }
+
+    /// Updates, until every watcher was told of each.
+    pub(super) async fn watched_updates(&self, objects: usize) -> Result<Figure> {
+        let mut watchers = JoinSet::new();
+        for _ in 0..WATCHERS {
+            watchers.spawn(follow(self.watch().await?, UPDATES));
+        }
+        let (begun, before) = (Instant::now(), self.server.usage()?);
+        let bytes = self.object_bytes;
+        self.spread(UPDATES, READERS, move |index| {
+            let chosen = scattered(index, objects);
+            let path = format!("{COLLECTION}/{}", name(chosen));
+            (Method::PUT, path, object(chosen, bytes, index + 1))
+        })
+        .await?;
+        while let Some(told) = watchers.join_next().await {
+            told??;
+        }
+        Ok(Figure {
+            operations: UPDATES,
+            elapsed: begun.elapsed(),
+            cpu: self.server.usage()?.cpu.saturating_sub(before.cpu),
+        })
+    }
+
+    async fn watch(&self) -> Result<hyper::body::Incoming> {
+        let mut connection = self.server.endpoint.connect().await?;
+        let list = format!("{COLLECTION}?limit=1");
+        let list = connection.ask(Method::GET, &list, Bytes::new()).await?;
+        let list: serde_json::Value = serde_json::from_slice(&list)?;
+        let version = list["metadata"]["resourceVersion"]
+            .as_str()
+            .context("a list without a version")?;
+        let watch = format!("{COLLECTION}?watch=true&resourceVersion={version}");
+        let (status, body) = connection.send(Method::GET, &watch, Bytes::new()).await?;
+        ensure!(status.is_success(), "no watch: {status}");
+        Ok(body)
+    }
+
+    /// The same list again and again, for a while.
+    pub(super) async fn list(&self, query: &str) -> Result<Figure> {
+        let path = format!("{COLLECTION}{query}");
+        let mut connection = self.server.endpoint.connect().await?;
+        self.repeat(async |_| connection.measure(&path).await.map(|_| ()))
+            .await
+    }
+
+    pub(super) async fn list_in_pages(&self) -> Result<Figure> {
+        let mut connection = self.server.endpoint.connect().await?;
+        self.repeat(async |_| all_pages(&mut connection).await)
+            .await
+    }
+
+    /// How long one object is as JSON.
+    pub(super) async fn json_bytes(&self) -> Result<usize> {
+        let mut connection = self.server.endpoint.connect().await?;
+        let path = format!("{COLLECTION}/{}", name(0));
+        connection.measure(&path).await
+    }
+
+    async fn repeat(&self, mut once: impl AsyncFnMut(usize) -> Result<()>) -> Result<Figure> {
+        let (begun, before) = (Instant::now(), self.server.usage()?);
+        let mut operations = 0;
+        while begun.elapsed() < LIST_TIME {
+            once(operations).await?;
+            operations += 1;
+        }
+        Ok(Figure {
+            operations,
+            elapsed: begun.elapsed(),
+            cpu: self.server.usage()?.cpu.saturating_sub(before.cpu),
+        })
+    }
+
+    /// Sends so many requests over so many connections, each as soon as the one before is answered.
+    async fn spread(
+        &self,
+        requests: usize,
+        connections: usize,
+        request: impl Fn(usize) -> (Method, String, Bytes) + Clone + Send + 'static,
+    ) -> Result<Figure> {
+        let next = Arc::new(AtomicUsize::new(0));
+        let mut open = Vec::new();
+        for _ in 0..connections {
+            open.push(connect(&self.server.endpoint).await?);
+        }
+        let (begun, before) = (Instant::now(), self.server.usage()?);
+        let mut tasks = JoinSet::new();
+        for mut connection in open {
+            let (next, request) = (next.clone(), request.clone());
+            tasks.spawn(async move {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= requests {
+                        return anyhow::Ok(());
+                    }
+                    let (method, path, body) = request(index);
+                    connection.ask(method, &path, body).await?;
+                }
+            });
+        }
+        while let Some(ended) = tasks.join_next().await {
+            ended??;
+        }
+        Ok(Figure {
+            operations: requests,
+            elapsed: begun.elapsed(),
+            cpu: self.server.usage()?.cpu.saturating_sub(before.cpu),
+        })
+    }
+}
+
+async fn connect(endpoint: &Endpoint) -> Result<Connection> {
+    endpoint.connect().await
+}
+
+async fn all_pages(connection: &mut Connection) -> Result<()> {
+    let mut path = format!("{COLLECTION}?limit=500");
+    loop {
+        let page = connection.ask(Method::GET, &path, Bytes::new()).await?;
+        match continue_token(&page) {
+            Some(token) => path = format!("{COLLECTION}?limit=500&continue={token}"),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Found without reading the page: a client's work is not what is measured. Tokens need no quoting.
+fn continue_token(page: &[u8]) -> Option<&str> {
+    const FIELD: &[u8] = b"\"continue\":\"";
+    let head = &page[..page.len().min(1000)];
+    let start = head
+        .windows(FIELD.len())
+        .position(|window| window == FIELD)?
+        + FIELD.len();
+    let text = std::str::from_utf8(&head[start..]).ok()?;
+    text.split_once('"').map(|(token, _)| token)
+}
+
+/// Reads events until there were so many.
+async fn follow(mut body: hyper::body::Incoming, expected: usize) -> Result<()> {
+    let mut events = 0;
+    while events < expected {
+        let frame = body.frame().await.context("the watch ended")??;
+        let data = frame.data_ref().map_or(&[][..], |data| data);
+        events += data.iter().filter(|byte| **byte == b'\n').count();
+    }
+    Ok(())
+}
+
+fn name(index: usize) -> String {
+    format!("map-{index:07}")
+}
+
+/// Another object each time, from all over the collection.
+fn scattered(index: usize, objects: usize) -> usize {
+    // A large prime: it has no factor in common with any number of objects here.
+    index.wrapping_mul(1_000_003) % objects
+}
+
+fn object(index: usize, bytes: usize, version: usize) -> Bytes {
+    let app = index % 100;
+    let head = format!(
+        r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{}","labels":{{"app":"app-{app}","tier":"bench"}}}},"data":{{"version":"{version}","text":""#,
+        name(index)
+    );
+    // What the server adds is about this long.
+    const ADDED: usize = 150;
+    let padding = bytes.saturating_sub(head.len() + ADDED);
+    format!("{head}{}\"}}}}", "v".repeat(padding)).into()
+}

@@ -1,0 +1,82 @@
+//! The manifests in `examples/`, as the README tells people to use them.
+
+use std::path::Path;
+
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use kube::api::{DynamicObject, PostParams};
+use kube::core::{GroupVersionKind, TypeMeta};
+use kube::discovery::{Scope, pinned_kind};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::make::object;
+use crate::support::Server;
+
+/// In the order in which they need each other.
+const FILES: [&str; 4] = ["namespace.yaml", "web.yaml", "batch.yaml", "access.yaml"];
+
+fn documents(file: &str) -> Vec<Value> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let text = std::fs::read_to_string(directory.join(file)).expect("an example");
+    serde_saphyr::from_multiple(&text).expect("YAML")
+}
+
+async fn create(client: &Client, document: Value) -> DynamicObject {
+    let types: TypeMeta = object(document.clone());
+    let gvk = GroupVersionKind::try_from(&types).expect("a kind");
+    let (resource, capabilities) = pinned_kind(client, &gvk).await.expect("a known kind");
+    let namespace = document["metadata"]["namespace"]
+        .as_str()
+        .unwrap_or_default();
+    let api: Api<DynamicObject> = match capabilities.scope {
+        Scope::Namespaced => Api::namespaced_with(client.clone(), namespace, &resource),
+        Scope::Cluster => Api::all_with(client.clone(), &resource),
+    };
+    let created = api
+        .create(&PostParams::default(), &object(document.clone()))
+        .await;
+    created.unwrap_or_else(|error| panic!("{document}: {error}"))
+}
+
+#[tokio::test]
+async fn every_example_is_accepted() {
+    let server = Server::start();
+    let client = server.client().await;
+    let mut created = 0;
+    for file in FILES {
+        for document in documents(file) {
+            create(&client, document).await;
+            created += 1;
+        }
+    }
+    assert_eq!(created, 10);
+    for (verb, expected) in [("list", true), ("delete", false)] {
+        let review = object(json!({"metadata": {}, "spec": {
+            "user": "system:serviceaccount:shop:observer",
+            "resourceAttributes": {"namespace": "shop", "verb": verb, "resource": "pods"},
+        }}));
+        let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
+        let answer = reviews
+            .create(&PostParams::default(), &review)
+            .await
+            .expect("a review");
+        assert_eq!(answer.status.expect("a status").allowed, expected, "{verb}");
+    }
+}
+
+#[test]
+fn no_example_is_forgotten() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let files = std::fs::read_dir(directory).expect("examples");
+    let names = files.map(|file| {
+        file.expect("a file")
+            .file_name()
+            .into_string()
+            .expect("a name")
+    });
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(".yaml")).collect();
+    names.sort();
+    let mut expected = FILES;
+    expected.sort_unstable();
+    assert_eq!(names, expected);
+}
