@@ -7,5 +7,6 @@
 pub mod client;
 pub mod differential;
 pub mod kubeconfig;
+pub mod make;
 pub mod servers;
 pub mod transcript;

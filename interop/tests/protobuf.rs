@@ -2,9 +2,6 @@
 //!
 //! They are the same in every run; RHUMB_CASES sets how many objects there are of each kind.
 
-#[path = "schema/make.rs"]
-#[expect(dead_code, reason = "patches are for the other test")]
-mod make;
 #[path = "apimachinery/oracle.rs"]
 mod oracle;
 #[path = "protobuf/protocol.rs"]
@@ -12,9 +9,9 @@ mod protocol;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use make::Maker;
 use oracle::ask;
 use protocol::{Answer, Question};
+use rhumb_interop::make::Maker;
 use rhumb_schema::{Options, Shape, Table, Type, TypeId, conform, decode_json, protobuf};
 use serde_json::Value;
 

@@ -3,15 +3,13 @@
 //! Texts of errors are compared to the letter, objects as JSON. The questions are random, the same in every run;
 //! RHUMB_CASES sets how many.
 
-#[path = "schema/make.rs"]
-mod make;
 #[path = "apimachinery/oracle.rs"]
 mod oracle;
 #[path = "schema/protocol.rs"]
 mod protocol;
 
-use make::Maker;
 use protocol::{Answer, Question};
+use rhumb_interop::make::Maker;
 use rhumb_schema::{
     Options, Table, conform, decode_any, decode_json, decode_yaml, strategic_merge,
 };

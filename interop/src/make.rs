@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 const WORDS: [&str; 6] = ["a", "b", "web", "true", "", "x/y"];
 const DEPTH_MAX: u32 = 9;
 
-pub(crate) struct Maker<'t> {
+pub struct Maker<'t> {
     table: &'t Table,
     state: u64,
     mistakes: bool,
@@ -16,7 +16,7 @@ pub(crate) struct Maker<'t> {
 }
 
 impl<'t> Maker<'t> {
-    pub(crate) fn new(table: &'t Table, seed: u64, mistakes: bool) -> Maker<'t> {
+    pub fn new(table: &'t Table, seed: u64, mistakes: bool) -> Maker<'t> {
         Maker {
             table,
             state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d,
@@ -27,7 +27,7 @@ impl<'t> Maker<'t> {
     }
 
     /// Objects with many fields, fewer the deeper they are.
-    pub(crate) fn dense(self) -> Maker<'t> {
+    pub fn dense(self) -> Maker<'t> {
         Maker {
             dense: true,
             ..self
@@ -50,7 +50,7 @@ impl<'t> Maker<'t> {
         from[usize::try_from(at).expect("fits")]
     }
 
-    pub(crate) fn object(&mut self, of: TypeId) -> Value {
+    pub fn object(&mut self, of: TypeId) -> Value {
         let table = self.table;
         let mut object = Object::new();
         self.depth += 1;
@@ -145,7 +145,7 @@ impl<'t> Maker<'t> {
     }
 
     /// An object with directives here and there.
-    pub(crate) fn patch(&mut self, of: TypeId) -> Value {
+    pub fn patch(&mut self, of: TypeId) -> Value {
         let mut patch = self.object(of);
         self.add_directives(&Shape::Object(of), &mut patch);
         patch
