@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 const WORDS: [&str; 6] = ["a", "b", "web", "true", "", "x/y"];
 const DEPTH_MAX: u32 = 9;
 
+#[derive(Debug)]
 pub struct Maker<'t> {
     table: &'t Table,
     state: u64,
