@@ -52,7 +52,11 @@ async fn start(limits: ConnectionLimits) -> Running {
         issuer: "https://issuer".to_owned(),
         public_address: "127.0.0.1:1".to_owned(),
         admission: rhumb_apiserver::admission::Chain::default(),
-        services: rhumb_apiserver::resources::allocation::ServiceRanges::default(),
+        services: rhumb_apiserver::resources::allocation::ServiceRanges::parse(
+            "10.0.0.0/24",
+            "30000-32767",
+        )
+        .unwrap(),
         advertised: None,
     })
     .await
