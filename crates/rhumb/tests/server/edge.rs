@@ -140,10 +140,7 @@ async fn metrics_count_requests_and_clients_cannot_make_labels() {
 async fn the_keys_of_tokens_are_published() {
     let server = Server::start(&[]);
     let configuration = server.get("/.well-known/openid-configuration").await.json();
-    assert_eq!(
-        configuration["issuer"],
-        "https://kubernetes.default.svc.cluster.local"
-    );
+    assert_eq!(configuration["issuer"], "https://kubernetes.default.svc");
     let keys = server.get("/openid/v1/jwks").await;
     assert_eq!(keys.headers["content-type"], "application/jwk-set+json");
     assert!(keys.json()["keys"][0]["kid"].is_string());
