@@ -9,6 +9,8 @@ use tempfile::TempDir;
 use super::process::{Process, free_ports};
 use super::{Server, target};
 
+const ISSUER: &str = "https://kubernetes.default.svc";
+
 #[derive(Debug)]
 pub(super) struct Rhumb {
     kubeconfig: PathBuf,
@@ -29,6 +31,8 @@ pub(super) fn start() -> Result<Rhumb> {
     let mut rhumb = Command::new(binary()?);
     rhumb.arg("up").arg("--data-dir").arg(&data);
     rhumb.args(["--secure-port", &port.to_string()]);
+    // As the real API server is started here: tokens name their issuer.
+    rhumb.args(["--service-account-issuer", ISSUER]);
     let mut process = Process::start(&mut rhumb, directory.path().join("rhumb.log"))?;
     let kubeconfig = data.join("admin.kubeconfig");
     process
