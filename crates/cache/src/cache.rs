@@ -204,16 +204,18 @@ impl Inner {
     /// Begins anew with these contents. Nobody knows what happened in between, so every watch ends as expired.
     pub(crate) fn reset(&self, mut contents: Version) {
         let mut core = self.core();
-        for mailbox in core.places.mailboxes() {
-            if mailbox.end(WatchEnd::Expired) {
-                self.count_terminated();
-            }
-        }
         let mut latest = self.latest();
         // The gap in the sequence makes all cursors too old.
         contents.sequence = latest.sequence + 1;
         core.history = History::new(contents.clone(), &self.options);
         *latest = contents;
+        drop(latest);
+        // Whoever is told begins anew at once, and must find the new contents.
+        for mailbox in core.places.mailboxes() {
+            if mailbox.end(WatchEnd::Expired) {
+                self.count_terminated();
+            }
+        }
     }
 
     /// Ends all watches, and lets none begin.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rhumb_meta::{ObjectKey, Revision, StoragePrefix};
-use rhumb_store::{Change, ChangeEvent, ChangeSet, ChangeStream, Store};
+use rhumb_store::{Change, ChangeEvent, ChangeSet, ChangeStream, Expect, Store, Transaction};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
@@ -21,6 +21,9 @@ use crate::{Cache, Error, Health, Resource};
 /// Most of those who wait are told by the change they wait for. Only when none comes within this time is the
 /// store asked how far the stream is.
 const PROGRESS_DELAY: Duration = Duration::from_millis(2);
+
+/// What is written below the root to push on a stream that cannot tell how far it is.
+const MARKER: &str = "rhumb-progress";
 
 /// How often it is asked again, for those who wait for a revision that the store has not reached.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
@@ -155,8 +158,12 @@ impl Reader {
                 }
                 () = sleep_until(ask_time), if ask_at.is_some() => {
                     ask_at = None;
-                    if shared.progress.is_wanted() && self.tells_progress {
-                        self.ask_progress(stream).await;
+                    if shared.progress.is_wanted() {
+                        if self.tells_progress {
+                            self.ask_progress(stream).await;
+                        } else {
+                            self.push_on();
+                        }
                         ask_at = Some(Instant::now() + PROGRESS_INTERVAL);
                     }
                 }
@@ -165,13 +172,27 @@ impl Reader {
         }
     }
 
+    /// Writes something below the root. A store that cannot tell how far the stream is tells of changes, and with
+    /// this one the stream is past everything that was written before, by whomever.
+    fn push_on(&self) {
+        let store = Arc::clone(&self.store);
+        let key = format!("{}/{MARKER}", self.shared.root.trim_end_matches('/'));
+        let value = Bytes::from(self.applied().to_string());
+        tokio::spawn(async move {
+            let put = Transaction::new().put(key, value, Expect::Any);
+            if let Err(error) = store.commit(put).await {
+                tracing::debug!(%error, "the stream of changes cannot be pushed on");
+            }
+        });
+    }
+
     async fn ask_progress(&mut self, stream: &mut dyn ChangeStream) {
         match stream.request_progress().await {
             Ok(()) => {}
             Err(rhumb_store::Error::Unsupported { reason }) => {
                 tracing::warn!(
                     reason,
-                    "consistent reads may have to wait for the next change"
+                    "consistent reads write to the store to know that they are"
                 );
                 self.tells_progress = false;
             }

@@ -66,6 +66,13 @@ impl<'a> ApiPath<'a> {
 impl RequestInfo {
     pub fn new(method: &Method, path: &str, query: &Query) -> RequestInfo {
         match Target::parse(path) {
+            // The old prefix is for watching, and nothing else.
+            Some((_, true)) if !matches!(*method, Method::GET | Method::HEAD) => RequestInfo {
+                verb: method_name(method),
+                path: path.to_owned(),
+                target: None,
+                selected_name: None,
+            },
             Some((target, legacy_watch)) => RequestInfo {
                 verb: verb(method, &target, legacy_watch, query),
                 path: path.to_owned(),

@@ -64,7 +64,7 @@ pub(super) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Pag
             left: None,
         }
     } else {
-        next_place(call, storage, options)?
+        next_place(call, storage, options).await?
     };
     Ok(take_page(&storage.cache, call, options, &fields, &place))
 }
@@ -145,7 +145,11 @@ fn of_a_list(mut status: Status) -> Status {
 }
 
 /// Where a continue token goes on.
-fn next_place(call: &Call<'_>, storage: &Storage, options: &ListOptions) -> Result<Place, Status> {
+async fn next_place(
+    call: &Call<'_>,
+    storage: &Storage,
+    options: &ListOptions,
+) -> Result<Place, Status> {
     if !matches!(options.resource_version.as_str(), "" | "0") {
         return Err(Status::bad_request(
             "specifying resource version is not allowed when using continue",
@@ -153,6 +157,7 @@ fn next_place(call: &Call<'_>, storage: &Storage, options: &ListOptions) -> Resu
     }
     let (token, after) = read_token(call, &options.continue_token)?;
     if token.rv < 0 {
+        call.api.fresh(call).await?;
         return Ok(Place {
             snapshot: storage.cache.snapshot(),
             after: Some(after),
@@ -160,6 +165,8 @@ fn next_place(call: &Call<'_>, storage: &Storage, options: &ListOptions) -> Resu
         });
     }
     let revision = Revision::new(token.rv.unsigned_abs());
+    // The token may come from another server on the same store, which was further.
+    call.api.not_older_than(revision).await?;
     match storage.cache.snapshot_at(revision) {
         Ok(snapshot) => Ok(Place {
             snapshot,

@@ -45,6 +45,11 @@ async fn create_instead(
     dry_run: bool,
 ) -> Result<Reply, Status> {
     call.api.authorize_create(call)?;
+    let nothing = Current {
+        object: Object::new(),
+        revision: rhumb_meta::Revision::ZERO,
+    };
+    check_uid(call, &nothing, &object)?;
     object.clear_meta("resourceVersion");
     let object = create_object(call, object, dry_run).await?;
     render::object(call, StatusCode::CREATED, object)
@@ -90,7 +95,7 @@ impl Edit for Replace<'_> {
     }
 
     fn is_conditional(&self) -> bool {
-        !self.object.resource_version().is_empty()
+        names_version(&self.object)
     }
 }
 
@@ -105,7 +110,7 @@ pub(super) async fn update_to(
     let old = &current.object;
     check_version(call, current, &new)?;
     let mut new = new;
-    if new.resource_version().is_empty() {
+    if !names_version(&new) {
         if !call.resource.kind.writes.unconditional_update {
             return Err(version_required(call));
         }
@@ -116,6 +121,11 @@ pub(super) async fn update_to(
         return Ok(Change::Finish(new));
     }
     Ok(Change::Put(new, claim))
+}
+
+/// Whether an object says which version of it is meant. Zero is none, as upstream has it.
+fn names_version(object: &Object) -> bool {
+    !matches!(object.resource_version(), "" | "0")
 }
 
 /// The error names the resource where others name the kind, as upstream's does.

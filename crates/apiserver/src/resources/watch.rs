@@ -145,6 +145,10 @@ impl Frames {
     /// The next frame; `None` when the watch is over.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         loop {
+            // A watch that always has something to tell ends in time too.
+            if Instant::now() >= self.deadline {
+                self.source = Source::Ended;
+            }
             let watcher = match &mut self.source {
                 Source::Ended => return None,
                 Source::Failed(status) => {

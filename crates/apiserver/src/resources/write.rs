@@ -238,11 +238,25 @@ impl Call<'_> {
         if let Some(conversion) = &self.version.served.conversion {
             (conversion.to_stored)(object);
             object.insert("apiVersion".into(), storage.api_version.clone().into());
+            self.check_converted(storage, object)?;
             self.api.defaults.apply(storage.schema, object);
         }
         self.resource.kind.rules.default(object);
         // Rules compare what is sent with what is stored, which has this form.
         rhumb_schema::conform(self.api.table, storage.schema, object);
+        Ok(())
+    }
+
+    /// What a conversion makes of annotations is as little known as any body: it must fit the schema too.
+    fn check_converted(&self, storage: &Storage, object: &mut Object) -> Result<(), Status> {
+        let options = rhumb_schema::Options {
+            strict: false,
+            whole: false,
+        };
+        let value = serde_json::Value::Object(std::mem::take(object));
+        let decoded = rhumb_schema::decode_value(self.api.table, storage.schema, &value, options)
+            .map_err(|error| Status::bad_request(error.to_string()))?;
+        *object = decoded.object;
         Ok(())
     }
 

@@ -24,10 +24,15 @@ pub(super) fn authenticate(
     if websocket::is_request(headers) {
         websocket::take_token(headers)?;
     }
-    let token = headers
-        .get(AUTHORIZATION)
-        .and_then(|value| value.to_str().ok())
-        .and_then(bearer_token);
+    let token = match headers.get(AUTHORIZATION) {
+        None => None,
+        // What cannot be read is not as if nothing had been sent.
+        Some(value) => bearer_token(
+            value
+                .to_str()
+                .map_err(|_| Status::unauthorized("Unauthorized"))?,
+        ),
+    };
     let credentials = Credentials {
         certificate: peer.certificate.as_ref(),
         bearer_token: token,
@@ -56,7 +61,17 @@ pub(super) fn impersonate(
     if headers.peek().is_none() {
         return Ok(None);
     }
-    let headers = headers.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+    // A header that cannot be read must not be passed over: the request would be answered as the caller's own.
+    let headers = headers
+        .map(
+            |(name, value)| match std::str::from_utf8(value.as_bytes()) {
+                Ok(value) => Ok((name.as_str(), value)),
+                Err(_) => Err(Status::bad_request(format!(
+                    "the header {name} is not written in UTF-8"
+                ))),
+            },
+        )
+        .collect::<Result<Vec<(&str, &str)>, Status>>()?;
     match Impersonation::from_headers(headers)? {
         None => Ok(None),
         Some(impersonation) => impersonation

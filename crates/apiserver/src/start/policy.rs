@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use rhumb_auth::PolicyIndex;
 use rhumb_auth::rbac::Kind;
-use rhumb_cache::{Cache, Entry, EventKind, Message, Start, WatchEnd, WatchRequest, Watcher};
+use rhumb_cache::{
+    Cache, Entry, EventKind, HistoryError, Message, Snapshot, Start, WatchEnd, WatchRequest,
+    Watcher,
+};
 use rhumb_meta::ObjectKey;
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
@@ -55,9 +58,22 @@ struct Follower {
 }
 
 impl Follower {
-    /// Takes in everything there is, and a watch on what comes after.
+    /// Takes in everything there is, and a watch on what comes after; `None` when the server ends.
     fn load(&mut self) -> Option<Watcher> {
-        let snapshot = self.cache.snapshot();
+        loop {
+            let snapshot = self.cache.snapshot();
+            self.take_in(&snapshot);
+            let request = WatchRequest::everything(Start::After(snapshot.revision()));
+            match self.cache.watch(request) {
+                Ok(watcher) => return Some(watcher),
+                Err(HistoryError::Closed) => return None,
+                // The contents were replaced in between: they are taken in again.
+                Err(error) => tracing::warn!(%error, "roles and bindings are read again"),
+            }
+        }
+    }
+
+    fn take_in(&mut self, snapshot: &Snapshot) {
         let mut gone = std::mem::take(&mut self.known);
         for entry in snapshot.range(None, None) {
             gone.remove(entry.key());
@@ -74,9 +90,6 @@ impl Follower {
             (self.kind, namespace, key.name(), object.as_ref())
         })));
         self.known.extend(objects.into_iter().map(|(key, _)| key));
-        self.cache
-            .watch(WatchRequest::everything(Start::After(snapshot.revision())))
-            .ok()
     }
 
     async fn run(mut self, mut watcher: Option<Watcher>) {

@@ -199,13 +199,13 @@ impl Watcher {
     }
 
     /// The next message if it is already there. The events of one transaction come to be there together.
+    ///
+    /// `None` also when it looked at many objects and none concerned it: [`Watcher::next`] then goes on, and lets
+    /// others run meanwhile.
     pub fn try_next(&mut self) -> Result<Option<Message>, WatchEnd> {
-        loop {
-            match self.step()? {
-                Step::Message(message) => return Ok(Some(message)),
-                Step::Again => {}
-                Step::Wait => return Ok(None),
-            }
+        match self.step()? {
+            Step::Message(message) => Ok(Some(message)),
+            Step::Again | Step::Wait => Ok(None),
         }
     }
 

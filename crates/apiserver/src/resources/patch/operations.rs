@@ -7,6 +7,9 @@ use serde_json::Value;
 /// How much a patch may copy in all: without it, forty copies fill any memory.
 const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
 
+/// How many items of lists a patch may move in all: each operation at the head of a list moves the whole of it.
+const MOVED_ITEMS_MAX: usize = 20_000_000;
+
 /// One operation as it was sent. Whether it makes sense shows when it is applied.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Operation {
@@ -75,9 +78,15 @@ impl Operation {
         })
     }
 
-    fn apply(&self, document: &mut Value, copied_bytes: &mut usize) -> Result<(), DoesNotApply> {
+    fn apply(&self, document: &mut Value, work: &mut Work) -> Result<(), DoesNotApply> {
         let path = self.path.as_deref().ok_or(DoesNotApply)?;
         let from = || self.from.as_deref().ok_or(DoesNotApply);
+        if matches!(self.op.as_str(), "add" | "remove" | "move" | "copy") {
+            work.count_moved(document, path)?;
+        }
+        if self.op == "move" {
+            work.count_moved(document, from()?)?;
+        }
         match self.op.as_str() {
             "add" => add(document, path, self.value.clone()),
             "remove" => remove(document, path).map(|_| ()),
@@ -89,8 +98,8 @@ impl Operation {
             "copy" => {
                 let (container, key) = find(document, from()?)?;
                 let copy = get(container, &key)?.cloned().unwrap_or_default();
-                *copied_bytes += size_of(&copy);
-                if *copied_bytes > COPIED_BYTES_MAX {
+                work.copied_bytes += size_of(&copy);
+                if work.copied_bytes > COPIED_BYTES_MAX {
                     return Err(DoesNotApply);
                 }
                 add(document, path, copy)
@@ -105,11 +114,31 @@ impl Operation {
     }
 }
 
+/// What a patch has cost so far.
+#[derive(Debug, Default)]
+struct Work {
+    copied_bytes: usize,
+    moved_items: usize,
+}
+
+impl Work {
+    /// Counts the items of the list that the path leads into, if it does.
+    fn count_moved(&mut self, document: &mut Value, path: &str) -> Result<(), DoesNotApply> {
+        if let Ok((Value::Array(items), _)) = find(document, path) {
+            self.moved_items += items.len();
+        }
+        if self.moved_items > MOVED_ITEMS_MAX {
+            return Err(DoesNotApply);
+        }
+        Ok(())
+    }
+}
+
 /// Applies all operations, or none.
 pub(super) fn apply(mut document: Value, operations: &[Operation]) -> Result<Value, DoesNotApply> {
-    let mut copied_bytes = 0;
+    let mut work = Work::default();
     for operation in operations {
-        operation.apply(&mut document, &mut copied_bytes)?;
+        operation.apply(&mut document, &mut work)?;
     }
     Ok(document)
 }

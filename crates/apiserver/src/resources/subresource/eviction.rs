@@ -50,7 +50,14 @@ pub(super) async fn evict(call: &Call<'_>) -> Result<Reply, Status> {
     options.dry_run |= write.dry_run;
     let key = call.key()?;
     let pod = call.current(&key).await?;
-    if !ignores_budgets(&pod.object) {
+    if pod.object.is_deleting() || is_over(&pod.object) {
+        // Nothing that happens meanwhile makes it count again.
+    } else if ignores_budgets(&pod.object) {
+        // Should it come to run meanwhile, its budget must be asked after all.
+        options
+            .precondition_resource_version
+            .get_or_insert_with(|| pod.revision.to_string());
+    } else {
         ask_budgets(call, &pod.object, options.dry_run).await?;
         options
             .precondition_uid
@@ -60,13 +67,17 @@ pub(super) async fn evict(call: &Call<'_>) -> Result<Reply, Status> {
     super::created(call)
 }
 
+fn is_over(pod: &Object) -> bool {
+    matches!(phase(pod), Some("Succeeded" | "Failed"))
+}
+
+fn phase(pod: &Object) -> Option<&str> {
+    pod.get("status")?.get("phase")?.as_str()
+}
+
 /// A pod that does not run, or is going already, disturbs nobody.
 fn ignores_budgets(pod: &Object) -> bool {
-    let phase = pod
-        .get("status")
-        .and_then(|status| status.get("phase"))
-        .and_then(Value::as_str);
-    pod.is_deleting() || matches!(phase, Some("Succeeded" | "Failed" | "Pending"))
+    pod.is_deleting() || is_over(pod) || phase(pod) == Some("Pending")
 }
 
 async fn ask_budgets(call: &Call<'_>, pod: &Object, dry_run: bool) -> Result<(), Status> {
