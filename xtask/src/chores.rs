@@ -43,7 +43,8 @@ pub(crate) fn bench(arguments: &[String]) -> Result<()> {
             "--",
         ])
         .args(arguments)
-        .env("RHUMB_BENCH_RHUMB", target().join("bench/rhumb"))
+        // Cargo puts what the profile `bench` makes where releases go.
+        .env("RHUMB_BENCH_RHUMB", target().join("release/rhumb"))
         .envs(environment);
     step("bench", &mut bench)
 }

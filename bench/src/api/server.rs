@@ -90,7 +90,7 @@ impl<'a> Server<'a> {
     async fn start_in(program: &'a Program, directory: TempDir) -> Result<Self> {
         let port = free_port()?;
         let begun = Instant::now();
-        let processes = match program {
+        let mut processes = match program {
             Program::Rhumb(path) => Processes {
                 apiserver: start_rhumb(path, directory.path(), port)?,
                 etcd: None,
@@ -107,7 +107,9 @@ impl<'a> Server<'a> {
             Program::Rhumb(_) => "data/pki/ca.crt",
             Program::Kubernetes(_) => "certificates/apiserver.crt",
         });
-        let endpoint = wait_until_ready(&authority, port, begun).await?;
+        let endpoint = wait_until_ready(&mut processes.apiserver, &authority, port)
+            .await
+            .with_context(|| log_of(directory.path()))?;
         Ok(Self {
             program,
             endpoint,
@@ -168,10 +170,9 @@ fn start_kubernetes(
     directory: &Path,
     port: u16,
 ) -> Result<Process> {
-    let key = directory.join("tokens.pem");
-    if !key.exists() {
-        fs::write(&key, rcgen::KeyPair::generate()?.serialize_pem())?;
-    }
+    let key = rcgen::KeyPair::generate()?;
+    fs::write(directory.join("tokens.pem"), key.public_key_pem())?;
+    fs::write(directory.join("tokens-key.pem"), key.serialize_pem())?;
     let file = |flag: &str, name: &str| format!("--{flag}={}", directory.join(name).display());
     let mut command = Command::new(&peer.apiserver);
     command
@@ -181,7 +182,7 @@ fn start_kubernetes(
         .arg(file("cert-dir", "certificates"))
         .arg(file("token-auth-file", "tokens.csv"))
         .arg(file("service-account-key-file", "tokens.pem"))
-        .arg(file("service-account-signing-key-file", "tokens.pem"))
+        .arg(file("service-account-signing-key-file", "tokens-key.pem"))
         .arg("--service-account-issuer=https://kubernetes.default.svc")
         .arg("--service-cluster-ip-range=10.0.0.0/24")
         .arg("--authorization-mode=RBAC")
@@ -201,17 +202,34 @@ fn spawn(command: &mut Command, directory: &Path) -> Result<Process> {
     Ok(Process(child))
 }
 
-async fn wait_until_ready(authority: &Path, port: u16, begun: Instant) -> Result<Endpoint> {
-    while begun.elapsed() < START_PATIENCE {
-        if let Ok(pem) = fs::read(authority)
-            && let Ok(endpoint) = Endpoint::new(port, &pem)
-            && let Ok(mut connection) = endpoint.connect().await
-            && let ready = connection.ask(Method::GET, "/readyz", Bytes::new()).await
-            && ready.is_ok()
-        {
-            return Ok(endpoint);
+/// What a server that does not start has to say.
+fn log_of(directory: &Path) -> String {
+    const LINES: usize = 5;
+    let log = fs::read_to_string(directory.join("log")).unwrap_or_default();
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}
+
+async fn wait_until_ready(process: &mut Process, authority: &Path, port: u16) -> Result<Endpoint> {
+    let begun = Instant::now();
+    loop {
+        let problem = match try_endpoint(authority, port).await {
+            Ok(endpoint) => return Ok(endpoint),
+            Err(problem) => problem,
+        };
+        if let Some(status) = process.0.try_wait()? {
+            bail!("the server ended with {status}");
+        }
+        if begun.elapsed() > START_PATIENCE {
+            return Err(problem.context("the server does not get ready"));
         }
         tokio::time::sleep(READY_INTERVAL).await;
     }
-    bail!("the server is not ready after {START_PATIENCE:?}")
+}
+
+async fn try_endpoint(authority: &Path, port: u16) -> Result<Endpoint> {
+    let endpoint = Endpoint::new(port, &fs::read(authority)?)?;
+    let mut connection = endpoint.connect().await?;
+    connection.ask(Method::GET, "/readyz", Bytes::new()).await?;
+    Ok(endpoint)
 }

@@ -251,3 +251,72 @@ async fn paths_are_open_to_whom_upstream_opens_them() {
         "forbidden: User \"nobody\" cannot get path \"/metrics\""
     );
 }
+
+/// What cannot be read must never be taken for nothing: the caller would act as itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_impersonation_that_is_not_plain_text_is_not_the_callers_own_request() {
+    let server = Server::start(&[]);
+    let mut admin = server.http1(As::Admin).await;
+    for (name, expected) in [
+        (b"jos\xc3\xa9".as_slice(), 403),
+        (b"jos\xff".as_slice(), 400),
+    ] {
+        let mut request = admin.request(Method::GET, "/api/v1/secrets", "");
+        let value = http::HeaderValue::from_bytes(name).unwrap();
+        request.headers_mut().insert("impersonate-user", value);
+        let answer = admin.send(request).await.unwrap();
+        assert_eq!(answer.status(), expected, "{name:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_update_means_the_object_that_it_names() {
+    let server = Server::start(&[]);
+    let mut admin = server.http1(As::Admin).await;
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    let made = admin
+        .ask(Method::POST, leases, r#"{"metadata":{"name":"a"}}"#)
+        .await;
+    assert_eq!(made.code, 201, "{}", made.text());
+    let path = format!("{leases}/a");
+    for (version, code) in [("0", 422), ("1", 409)] {
+        let body = format!(r#"{{"metadata":{{"name":"a","resourceVersion":"{version}"}}}}"#);
+        let answer = admin.ask(Method::PUT, &path, &body).await;
+        assert_eq!(answer.code, code, "{}", answer.text());
+    }
+    let gone = admin
+        .ask(
+            Method::PUT,
+            &format!("{leases}/b"),
+            r#"{"metadata":{"name":"b","uid":"x"}}"#,
+        )
+        .await;
+    assert_eq!(gone.code, 409, "{}", gone.text());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_scaler_of_the_old_version_cannot_smuggle_in_what_the_new_one_refuses() {
+    let server = Server::start(&[]);
+    let mut admin = server.http1(As::Admin).await;
+    let body = serde_json::json!({
+        "metadata": {"name": "a", "annotations": {
+            "autoscaling.alpha.kubernetes.io/behavior":
+                r#"{"ScaleUp":{"StabilizationWindowSeconds":"x"}}"#,
+        }},
+        "spec": {"maxReplicas": 2, "scaleTargetRef": {"kind": "Deployment", "name": "d"}},
+    });
+    let path = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers";
+    admin.ask(Method::POST, path, &body.to_string()).await;
+    let list = admin
+        .ask(
+            Method::GET,
+            "/apis/autoscaling/v2/horizontalpodautoscalers",
+            "",
+        )
+        .await
+        .json();
+    for item in list["items"].as_array().unwrap() {
+        let window = &item["spec"]["behavior"]["scaleUp"]["stabilizationWindowSeconds"];
+        assert!(!window.is_string(), "{item}");
+    }
+}

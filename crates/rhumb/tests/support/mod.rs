@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 /// `rhumb up` on a free port, with a data directory of its own. It ends with this value, and nothing else does.
 #[derive(Debug)]
-pub struct Server {
+pub(crate) struct Server {
     process: Child,
     /// Held open: whoever reads the program's output must not go before the program.
     _output: BufReader<ChildStdout>,
@@ -22,12 +22,12 @@ pub struct Server {
 
 impl Server {
     /// Returns when the server says that it is ready.
-    pub fn start() -> Server {
+    pub(crate) fn start() -> Server {
         Server::start_with(&[])
     }
 
     /// The same with further flags.
-    pub fn start_with(flags: &[&str]) -> Server {
+    pub(crate) fn start_with(flags: &[&str]) -> Server {
         let directory = tempfile::tempdir().expect("a directory");
         let flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
         let (process, output, port) = spawn(directory.path(), &flags, 0);
@@ -40,22 +40,22 @@ impl Server {
         }
     }
 
-    pub fn kubeconfig(&self) -> PathBuf {
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
         data(self.directory.path()).join("admin.kubeconfig")
     }
 
-    pub fn process_id(&self) -> u32 {
+    pub(crate) fn process_id(&self) -> u32 {
         self.process.id()
     }
 
     /// As the machine would take it down: without a warning.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.process.kill().expect("the server is ours to kill");
         self.process.wait().expect("it ended");
     }
 
     /// As a person would stop it; waits until it is gone.
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         let id = self.process.id().to_string();
         let told = Command::new("kill").args(["-TERM", &id]).status();
         assert!(told.expect("kill runs").success(), "the server is gone");
@@ -64,7 +64,7 @@ impl Server {
     }
 
     /// On the same data and port as before.
-    pub fn start_again(&mut self) {
+    pub(crate) fn start_again(&mut self) {
         let (process, output, _) = spawn(self.directory.path(), &self.flags, self.port);
         self.process = process;
         self._output = output;
