@@ -22,6 +22,9 @@ use crate::cache::Inner;
 use crate::change::Change;
 use crate::{Entry, EventKind, Snapshot};
 
+/// How often a look that found nothing is repeated before others may run.
+const STEPS_MAX: usize = 64;
+
 /// How many changes or objects a watcher looks at before it lets others run.
 const BATCH: usize = 256;
 
@@ -203,10 +206,14 @@ impl Watcher {
     /// `None` also when it looked at many objects and none concerned it: [`Watcher::next`] then goes on, and lets
     /// others run meanwhile.
     pub fn try_next(&mut self) -> Result<Option<Message>, WatchEnd> {
-        match self.step()? {
-            Step::Message(message) => Ok(Some(message)),
-            Step::Again | Step::Wait => Ok(None),
+        for _ in 0..STEPS_MAX {
+            match self.step()? {
+                Step::Message(message) => return Ok(Some(message)),
+                Step::Again => {}
+                Step::Wait => return Ok(None),
+            }
         }
+        Ok(None)
     }
 
     /// A revision up to which everything has been told, for a bookmark: no older event follows, and no gap is

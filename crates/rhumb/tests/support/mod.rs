@@ -71,12 +71,12 @@ impl Server {
     }
 
     /// A client of the administrator.
-    pub async fn client(&self) -> Client {
+    pub(crate) async fn client(&self) -> Client {
         self.client_with(|_| {}).await
     }
 
     /// A client whose configuration the test changes. Nothing is tried again unless the test does.
-    pub async fn client_with(&self, change: impl FnOnce(&mut Config)) -> Client {
+    pub(crate) async fn client_with(&self, change: impl FnOnce(&mut Config)) -> Client {
         let kubeconfig = Kubeconfig::read_from(self.kubeconfig()).expect("a kubeconfig");
         let options = KubeConfigOptions::default();
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
