@@ -25,6 +25,9 @@ const PROGRESS_DELAY: Duration = Duration::from_millis(2);
 /// What is written below the root to push on a stream that cannot tell how far it is.
 const MARKER: &str = "rhumb-progress";
 
+/// How long a change is waited for before that is done: mostly one comes.
+const MARKER_DELAY: Duration = Duration::from_millis(50);
+
 /// How often it is asked again, for those who wait for a revision that the store has not reached.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -154,7 +157,8 @@ impl Reader {
                 },
                 command = self.commands.recv() => self.obey(command?).await,
                 () = shared.progress.wanted.notified(), if ask_at.is_none() => {
-                    ask_at = Some(Instant::now() + PROGRESS_DELAY);
+                    let delay = if self.tells_progress { PROGRESS_DELAY } else { MARKER_DELAY };
+                    ask_at = Some(Instant::now() + delay);
                 }
                 () = sleep_until(ask_time), if ask_at.is_some() => {
                     ask_at = None;

@@ -397,6 +397,7 @@ pub(crate) async fn prefixes_are_told_apart(harness: &mut impl Harness) {
                 .values()
                 .all(|json| json.contains(&format!("\"{body}\"")))
         );
-        assert_eq!(snapshot.revision(), last);
+        // A store that cannot tell progress may have been pushed on meanwhile.
+        assert!(snapshot.revision() >= last);
     }
 }

@@ -1,6 +1,6 @@
 //! What requests cost does not depend on how many objects there are.
 //!
-//! CPU time of the server decides, not the clock: it does not change when others use the machine. The bounds leave
+//! CPU time of the server decides, not the clock: it changes far less when others use the machine. The bounds leave
 //! room for a build without optimisations; a cost that grows with the number of objects would be ten times as high.
 //! `cargo xtask bench api` measures up to 100,000 objects.
 
@@ -123,11 +123,11 @@ async fn the_cost_of_a_request_does_not_grow_with_the_number_of_objects() {
     );
     println!("CPU of the last requests over the first: creates {creates:.2}, gets {gets:.2}");
     assert!(
-        creates < 1.6,
+        creates < 3.0,
         "{first_creates:?}, then {last_creates:?} for {PART} creates"
     );
     assert!(
-        gets < 1.6,
+        gets < 3.0,
         "{first_gets:?}, then {last_gets:?} for {PART} gets"
     );
 
