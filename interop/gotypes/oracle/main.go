@@ -107,11 +107,25 @@ func decode(data []byte, problems []string, t reflect.Type) answer {
 	for _, problem := range strict {
 		problems = append(problems, problem.Error())
 	}
-	output, err := json.Marshal(object)
+	stored, err := throughStore(object.(message), t)
+	if err != nil {
+		return answer{Error: err.Error()}
+	}
+	output, err := json.Marshal(stored)
 	if err != nil {
 		return answer{Error: err.Error()}
 	}
 	return answer{Output: string(output), Problems: problems}
+}
+
+// Clients see objects as they come back from the store, which does not tell an empty list from none.
+func throughStore(object message, t reflect.Type) (any, error) {
+	data, err := object.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	stored := reflect.New(t).Interface()
+	return stored, stored.(message).Unmarshal(data)
 }
 
 type message interface {
