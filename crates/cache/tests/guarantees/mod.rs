@@ -201,6 +201,8 @@ pub(crate) async fn bookmarkable(harness: &mut impl Harness) {
         }
     }
     assert!(bookmarks > 0);
+    current(&hub).await;
+    while watcher.try_next().expect("a live watch").is_some() {}
     // What changes elsewhere moves bookmarks on as well.
     let elsewhere = put(&*store, "services/specs/ns/a", ";;x").await;
     wait(&hub, elsewhere).await;
