@@ -60,6 +60,7 @@ async fn measure(arguments: &Arguments, watchers: usize, asked: Asked) -> Result
     let resource = Resource {
         prefix: StoragePrefix::new("pods")?,
         projector: Arc::new(Label::default()),
+        indexes: Vec::new(),
     };
     let prefix = resource.prefix.clone();
     let store = Arc::clone(&source) as _;

@@ -1,16 +1,20 @@
 //! The objects of one resource: the latest version, the history, and who watches.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use bytes::Bytes;
-use rhumb_meta::{ObjectKey, Revision, StoragePrefix};
+use rhumb_meta::{ObjectKey, Revision, StoragePrefix, fields, labels};
 
 use crate::change::{Change, State};
 use crate::history::History;
+use crate::hub::{Resource, Shared};
+use crate::index::{Advice, Budget, Index, IndexStats, Origin, Query, Selection};
 use crate::intern::Interner;
 use crate::progress::Progress;
 use crate::snapshot::Version;
-use crate::stats::{self, Counters};
+use crate::stats::{self, Counters, Distribution};
 use crate::watch::{Delivery, Filter, Mailbox, Places, Start, WatchEnd, WatchRequest, Watcher};
 use crate::{
     Entry, EventKind, HistoryError, Options, Projection, Projector, Snapshot, Stats, Unreadable,
@@ -45,19 +49,19 @@ impl Cache {
         self.inner.snapshot()
     }
 
-    /// Whether the selectors pick an object of this resource.
-    pub fn picks(
-        &self,
-        entry: &Entry,
-        labels: &rhumb_meta::labels::Selector,
-        fields: &rhumb_meta::fields::Selector,
-    ) -> bool {
-        labels.matches(entry.labels())
-            && (fields.is_everything()
-                || fields.matches(&crate::entry::FieldsOf {
-                    entry,
-                    names: self.inner.projector.fields(),
-                }))
+    /// The objects that selectors pick, in key order, as pages of a list follow it: those of one namespace if one
+    /// is given, and only those after a key if one is given. Looks at as few others as the indexes allow.
+    pub fn select<'a>(
+        &'a self,
+        snapshot: &'a Snapshot,
+        namespace: Option<&'a str>,
+        after: Option<&ObjectKey>,
+        labels: &'a labels::Selector,
+        fields: &'a fields::Selector,
+    ) -> Selection<'a> {
+        let names = self.inner.projector.fields();
+        let query = Query::new(namespace, labels, fields, names).after(after);
+        Selection::new(&self.inner, snapshot.version(), query)
     }
 
     /// One object of the latest version. Cheaper than a snapshot for that: while somebody holds one, every change
@@ -87,6 +91,27 @@ impl Cache {
     pub fn stats(&self) -> Stats {
         self.inner.stats()
     }
+
+    /// How many watchers are found by a label, a field, `metadata.name` or `metadata.namespace`. Those that every
+    /// change of the resource is shown to are under the empty name.
+    pub fn watchers_by_index(&self) -> BTreeMap<Box<str>, usize> {
+        self.inner.core().places.counts()
+    }
+
+    /// How many watchers a change was shown to.
+    pub fn watchers_asked(&self) -> Distribution {
+        self.inner.counters.watchers_asked.read()
+    }
+
+    /// How long changes took from the store to the last watcher's queue, in microseconds.
+    pub fn dispatch_lag(&self) -> Distribution {
+        self.inner.counters.dispatch_micros.read()
+    }
+
+    pub fn index_stats(&self) -> Vec<IndexStats> {
+        let indexes = Arc::clone(&self.inner.latest().indexes);
+        indexes.iter().map(Index::stats).collect()
+    }
 }
 
 /// What the reader hands over of one key: what is stored, nothing when it was deleted, or why it cannot be read.
@@ -95,18 +120,20 @@ pub(crate) type Stored<'a> = Result<Option<&'a Bytes>, &'a str>;
 #[derive(Debug)]
 pub(crate) struct Inner {
     prefix: StoragePrefix,
+    pub(crate) advice: Advice,
+    pub(crate) budget: Arc<Budget>,
     pub(crate) projector: Arc<dyn Projector>,
     pub(crate) progress: Arc<Progress>,
-    options: Arc<Options>,
+    pub(crate) options: Arc<Options>,
     /// Held for a moment only, also by the writer. Taken after `core` when both are needed.
     latest: Mutex<Version>,
     core: Mutex<Core>,
-    counters: Counters,
+    pub(crate) counters: Counters,
 }
 
 #[derive(Debug)]
-struct Core {
-    history: History,
+pub(crate) struct Core {
+    pub(crate) history: History,
     places: Places,
     /// Why there are no more watches.
     end: Option<WatchEnd>,
@@ -115,23 +142,26 @@ struct Core {
 }
 
 impl Inner {
-    pub(crate) fn new(
-        prefix: StoragePrefix,
-        projector: Arc<dyn Projector>,
-        progress: Arc<Progress>,
-        options: Arc<Options>,
-        contents: Version,
-    ) -> Self {
+    pub(crate) fn new(resource: Resource, shared: &Shared, mut contents: Version) -> Self {
+        let options = Arc::clone(&shared.options);
+        if options.index.enabled {
+            let now = options.clock.monotonic();
+            let wanted = resource.indexes.into_iter();
+            let indexes = wanted.map(|attribute| Index::new(attribute, Origin::Configured, now));
+            contents.index(&indexes.collect::<Vec<_>>());
+        }
         let core = Core {
             history: History::new(contents.clone(), &options),
-            places: Places::new(projector.fields()),
+            places: Places::new(resource.projector.fields(), options.index.enabled),
             end: None,
             deliveries: Vec::new(),
         };
         Inner {
-            prefix,
-            projector,
-            progress,
+            prefix: resource.prefix,
+            advice: Advice::default(),
+            budget: Arc::clone(&shared.index_budget),
+            projector: resource.projector,
+            progress: Arc::clone(&shared.progress),
             options,
             latest: Mutex::new(contents),
             core: Mutex::new(core),
@@ -181,6 +211,7 @@ impl Inner {
         changed: &[(ObjectKey, Option<Bytes>)],
         interner: &mut Interner,
     ) {
+        let began = Instant::now();
         let base = self.latest().revision;
         // A cache that was added later has read this already.
         if revision <= base || changed.is_empty() {
@@ -199,10 +230,13 @@ impl Inner {
             .collect();
         stats::add(&self.counters.changes, states.len() as u64);
         self.core().publish(self, revision, states);
+        self.counters.dispatch_micros.note_time(began.elapsed());
     }
 
     /// Begins anew with these contents. Nobody knows what happened in between, so every watch ends as expired.
     pub(crate) fn reset(&self, mut contents: Version) {
+        let indexes = Arc::clone(&self.latest().indexes);
+        contents.index(&indexes);
         let mut core = self.core();
         let mut latest = self.latest();
         // The gap in the sequence makes all cursors too old.
@@ -231,9 +265,11 @@ impl Inner {
     pub(crate) fn trim(&self) {
         let mut core = self.core();
         let latest = self.latest().clone();
-        let given_up = core.history.trim(&latest, self.options.clock.monotonic());
+        let now = self.options.clock.monotonic();
+        let given_up = core.history.trim(&latest, now);
         drop(core);
         drop(given_up);
+        self.tend_indexes(now);
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -250,6 +286,10 @@ impl Inner {
                 requested: revision,
                 current: latest.revision(),
             });
+        }
+        // The latest version has indexes.
+        if revision >= latest.version().revision {
+            return Ok(Snapshot::new(revision, latest.version().clone()));
         }
         let (mut version, changes) = self.core().history.version_at(revision)?;
         for change in changes {
@@ -309,6 +349,10 @@ impl Inner {
         stats::add(&self.counters.terminated, 1);
     }
 
+    pub(crate) fn prefix(&self) -> &StoragePrefix {
+        &self.prefix
+    }
+
     fn stats(&self) -> Stats {
         let (watchers, history_changes, history_bytes) = {
             let core = self.core();
@@ -327,14 +371,18 @@ impl Inner {
             deliveries: stats::read(&self.counters.deliveries),
             overflows: stats::read(&self.counters.overflows),
             terminated: stats::read(&self.counters.terminated),
+            list_looked_at: stats::read(&self.counters.list_looked_at),
+            list_picked: stats::read(&self.counters.list_picked),
+            scans: stats::read(&self.counters.scans),
+            scan_looked_at: stats::read(&self.counters.scan_looked_at),
         }
     }
 
-    fn latest(&self) -> MutexGuard<'_, Version> {
+    pub(crate) fn latest(&self) -> MutexGuard<'_, Version> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn core(&self) -> MutexGuard<'_, Core> {
+    pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -370,7 +418,8 @@ impl Core {
     fn deliver(&mut self, cache: &Inner, changes: &[Arc<Change>]) {
         let mut deliveries = std::mem::take(&mut self.deliveries);
         for change in changes {
-            self.places.find(change, &mut deliveries);
+            let asked = self.places.find(change, &mut deliveries);
+            cache.counters.watchers_asked.note(asked as u64);
         }
         if changes.len() > 1 {
             // Stable: the order of a watcher's own events stays.

@@ -76,6 +76,13 @@ impl Entry {
         &self.labels
     }
 
+    pub fn label(&self, key: &str) -> Option<&Arc<str>> {
+        let place = self
+            .labels
+            .binary_search_by(|(known, _)| (**known).cmp(key));
+        self.labels.get(place.ok()?).map(|(_, value)| value)
+    }
+
     /// The value of a selectable field by its place in [`crate::Projector::fields`].
     pub fn field(&self, index: usize) -> &str {
         self.fields.get(index).map_or("", |value| value)

@@ -58,7 +58,7 @@ impl Segment {
 
 impl History {
     pub(crate) fn new(base: Version, options: &Options) -> Self {
-        let first = Segment::new(base, options.clock.monotonic());
+        let first = Segment::new(base.bare(), options.clock.monotonic());
         History {
             segments: VecDeque::from([first]),
             changes: 0,
@@ -72,7 +72,7 @@ impl History {
     /// To be called before each transaction, with the version before it: segments begin between transactions.
     pub(crate) fn make_room(&mut self, latest: &Version, now: Duration) {
         if self.segments.back().is_none_or(Segment::is_full) {
-            self.segments.push_back(Segment::new(latest.clone(), now));
+            self.segments.push_back(Segment::new(latest.bare(), now));
         }
     }
 
@@ -103,7 +103,7 @@ impl History {
             self.changes -= oldest.changes.len();
             given_up.extend(self.segments.pop_front());
             if self.segments.is_empty() {
-                self.segments.push_back(Segment::new(latest.clone(), now));
+                self.segments.push_back(Segment::new(latest.bare(), now));
             }
         }
         given_up

@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
+use crate::index::{Attribute, Budget};
 use crate::inquiry::Inquiry;
 use crate::progress::Progress;
 use crate::reader::{Command, Reader};
@@ -23,6 +24,8 @@ const COMMANDS_MAX: usize = 16;
 pub struct Resource {
     pub prefix: StoragePrefix,
     pub projector: Arc<dyn Projector>,
+    /// What lists find objects by without looking at all of them.
+    pub indexes: Vec<Attribute>,
 }
 
 /// Whether the caches follow the store.
@@ -66,6 +69,7 @@ pub(crate) struct Shared {
     pub(crate) root: String,
     pub(crate) options: Arc<Options>,
     pub(crate) progress: Arc<Progress>,
+    pub(crate) index_budget: Arc<Budget>,
     pub(crate) health: watch::Sender<Health>,
     /// By prefix. Changed by the reader only.
     caches: RwLock<HashMap<Box<str>, Cache>>,
@@ -124,6 +128,7 @@ impl Hub {
             root,
             options: Arc::new(options),
             progress: Arc::default(),
+            index_budget: Arc::default(),
             health: watch::Sender::new(Health::Following),
             caches: RwLock::default(),
         });

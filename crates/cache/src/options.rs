@@ -21,10 +21,35 @@ pub struct Options {
     pub watcher_queue_max: usize,
     /// How many objects are read at a time.
     pub page_objects: usize,
+    pub index: IndexOptions,
     /// The longest pause before the store is tried again.
     pub backoff_max: Duration,
     /// Measures the age of changes.
     pub clock: Arc<dyn Clock>,
+}
+
+/// What is kept to find objects and watchers by their labels and fields.
+#[derive(Debug, Clone, Copy)]
+pub struct IndexOptions {
+    /// Without it lists look at every object of their namespace, and changes at every watcher of it.
+    pub enabled: bool,
+    /// Whether lists get indexes that nobody asked for, as soon as those would pay.
+    pub adaptive: bool,
+    /// About what all such indexes may take together.
+    pub adaptive_bytes_max: usize,
+    /// One that no list used for so long is dropped.
+    pub adaptive_idle: Duration,
+}
+
+impl Default for IndexOptions {
+    fn default() -> Self {
+        IndexOptions {
+            enabled: true,
+            adaptive: true,
+            adaptive_bytes_max: 64 * 1024 * 1024,
+            adaptive_idle: Duration::from_secs(600),
+        }
+    }
 }
 
 impl Default for Options {
@@ -36,6 +61,7 @@ impl Default for Options {
             warm_revisions: 10_000,
             watcher_queue_max: 256,
             page_objects: 500,
+            index: IndexOptions::default(),
             backoff_max: Duration::from_secs(5),
             clock: Arc::new(SystemClock::new()),
         }

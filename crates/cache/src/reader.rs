@@ -327,13 +327,7 @@ impl Reader {
     }
 
     fn cache_of(&self, resource: Resource, contents: Version) -> Cache {
-        Cache::new(Arc::new(Inner::new(
-            resource.prefix,
-            resource.projector,
-            Arc::clone(&self.shared.progress),
-            Arc::clone(&self.shared.options),
-            contents,
-        )))
+        Cache::new(Arc::new(Inner::new(resource, &self.shared, contents)))
     }
 
     fn applied(&self) -> Revision {

@@ -1,12 +1,12 @@
 //! All objects of a resource as of one revision.
 
-use std::ops::Bound;
 use std::sync::Arc;
 
 use imbl::OrdMap;
 use rhumb_meta::{ObjectKey, Revision};
 
 use crate::change::{Change, State};
+use crate::index::{Index, Query};
 use crate::{Entry, Unreadable};
 
 /// The objects after some change. Clones share their memory.
@@ -18,6 +18,8 @@ pub(crate) struct Version {
     pub(crate) sequence: u64,
     pub(crate) objects: OrdMap<ObjectKey, Arc<Entry>>,
     pub(crate) unreadable: OrdMap<ObjectKey, Arc<Unreadable>>,
+    /// Of the latest version only: the past has none.
+    pub(crate) indexes: Arc<Vec<Index>>,
     /// Of all objects' JSON and frames.
     pub(crate) bytes: usize,
 }
@@ -30,6 +32,22 @@ impl Version {
         }
     }
 
+    /// The same objects without the indexes, which would be copied piece by piece while this is kept.
+    pub(crate) fn bare(&self) -> Self {
+        Version {
+            indexes: Arc::default(),
+            ..self.clone()
+        }
+    }
+
+    /// Gives it these indexes, filled with its own objects.
+    pub(crate) fn index(&mut self, indexes: &[Index]) {
+        let filled = indexes
+            .iter()
+            .map(|index| index.refilled(self.objects.values()));
+        self.indexes = Arc::new(filled.collect());
+    }
+
     pub(crate) fn apply(&mut self, change: &Change) {
         self.set(&change.key, change.new.clone());
         self.revision = change.revision;
@@ -40,6 +58,7 @@ impl Version {
         if !self.unreadable.is_empty() {
             self.unreadable.remove(key);
         }
+        let new = state.served().cloned();
         let old = match state {
             State::Served(entry) => {
                 self.bytes += entry.bytes();
@@ -51,6 +70,11 @@ impl Version {
                 self.objects.remove(key)
             }
         };
+        if !self.indexes.is_empty() {
+            for index in Arc::make_mut(&mut self.indexes) {
+                index.replace(old.as_ref(), new.as_ref());
+            }
+        }
         self.bytes -= old.map_or(0, |old| old.bytes());
     }
 }
@@ -95,22 +119,9 @@ impl Snapshot {
         namespace: Option<&str>,
         after: Option<&ObjectKey>,
     ) -> impl Iterator<Item = &'a Arc<Entry>> + use<'a> {
-        let prefix = namespace.map(|namespace| format!("{namespace}/"));
-        let first = prefix.as_deref().unwrap_or_default();
-        let start = match after {
-            Some(after) if after.as_str() >= first => Bound::Excluded(after.as_str()),
-            _ => Bound::Included(first),
-        };
-        let range = self
-            .version
-            .objects
-            .range::<_, str>((start, Bound::Unbounded));
-        range
-            .map(|(_, entry)| entry)
-            .take_while(move |entry| match &prefix {
-                Some(prefix) => entry.key().as_str().starts_with(&**prefix),
-                None => true,
-            })
+        let query = Query::of_all(namespace).after(after);
+        let objects = (!query.is_void()).then(|| query.objects(&self.version));
+        objects.into_iter().flatten()
     }
 
     /// Objects that are stored but cannot be served, in key order.
@@ -121,6 +132,10 @@ impl Snapshot {
     /// The object at `key` if it is served.
     pub(crate) fn find(&self, key: &ObjectKey) -> Option<&Arc<Entry>> {
         self.version.objects.get(key)
+    }
+
+    pub(crate) fn version(&self) -> &Version {
+        &self.version
     }
 
     pub(crate) fn sequence(&self) -> u64 {

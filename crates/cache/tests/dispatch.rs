@@ -5,108 +5,16 @@ mod support;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rhumb_cache::{EventKind, Message, Options, Scope, Start, WatchRequest, Watcher};
-use rhumb_meta::{fields, labels};
+use rhumb_cache::{EventKind, IndexOptions, Message, Options, Scope, Start, WatchRequest, Watcher};
+use rhumb_meta::fields;
 use rhumb_store::{Expect, Store, Transaction};
 use rhumb_store_conformance::Random;
 use support::memory::Memory;
+use support::random::{Object, random_request};
 use support::{ROOT, current, pods, start};
 
 const TRANSACTIONS: usize = 20_000;
 const WATCHERS: usize = 120;
-
-/// An object as the oracle sees it.
-#[derive(Debug, Clone, PartialEq)]
-struct Object {
-    labels: BTreeMap<&'static str, &'static str>,
-    node: &'static str,
-    phase: &'static str,
-}
-
-impl Object {
-    fn random(random: &mut Random) -> Self {
-        let mut labels = BTreeMap::new();
-        for key in ["app", "tier", "size"] {
-            if random.below(3) > 0 {
-                labels.insert(key, pick(random, &["a", "b", "c", "1", "5", "9"]));
-            }
-        }
-        Object {
-            labels,
-            node: pick(random, &["", "n1", "n2", "n3"]),
-            phase: pick(random, &["Pending", "Running"]),
-        }
-    }
-
-    fn stored(&self) -> String {
-        let labels = self
-            .labels
-            .iter()
-            .map(|(key, value)| format!("{key}={value}"));
-        let labels: Vec<_> = labels.collect();
-        format!("{};{},{};x", labels.join(","), self.node, self.phase)
-    }
-}
-
-fn pick<T: Copy>(random: &mut Random, from: &[T]) -> T {
-    from[random.below(from.len())]
-}
-
-fn random_request(random: &mut Random) -> WatchRequest {
-    let label_selectors = [
-        "",
-        "",
-        "app=a",
-        "app=b",
-        "tier==c",
-        "app in (a,b)",
-        "app in (a,b),tier=c",
-        "app",
-        "!app",
-        "app!=a",
-        "tier notin (a,b)",
-        "size>3",
-        "size<6,app",
-        "app=a,tier=b",
-        "app=a,app=b",
-        "size in (1,5,9),tier",
-        "other=x",
-    ];
-    let field_selectors = [
-        "",
-        "",
-        "",
-        "node=n1",
-        "node=",
-        "node!=n2",
-        "phase=Running",
-        "phase=Pending,node=n1",
-        "metadata.name=o3",
-        "metadata.namespace=ns1",
-        "metadata.name=o2,metadata.namespace=ns0",
-        "metadata.name!=o1",
-        "unknown=",
-        "unknown=x",
-    ];
-    let scope = match random.below(6) {
-        0 | 1 => Scope::Namespace(format!("ns{}", random.below(3)).into()),
-        2 => Scope::Object {
-            namespace: Some(format!("ns{}", random.below(3)).into()),
-            name: format!("o{}", random.below(6)).into(),
-        },
-        _ => Scope::All,
-    };
-    let nothing = random.below(40) == 0;
-    WatchRequest {
-        start: pick(random, &[Start::Latest, Start::List]),
-        scope,
-        labels: match nothing {
-            true => labels::Selector::nothing(),
-            false => pick(random, &label_selectors).parse().expect("a selector"),
-        },
-        fields: pick(random, &field_selectors).parse().expect("a selector"),
-    }
-}
 
 /// A watcher, what it asked for, and what it should have been told but was not asked about yet.
 struct Watched {
@@ -177,11 +85,20 @@ impl Watched {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_watcher_is_told_what_concerns_it_and_nothing_else() {
     for seed in 1..=3 {
-        run(seed).await;
+        run(seed, IndexOptions::default()).await;
     }
 }
 
-async fn run(seed: u64) {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_watcher_is_told_the_same_without_triggers() {
+    let off = IndexOptions {
+        enabled: false,
+        ..IndexOptions::default()
+    };
+    run(4, off).await;
+}
+
+async fn run(seed: u64, index: IndexOptions) {
     println!("seed {seed}");
     let random = &mut Random::new(seed);
     let memory = Memory::new();
@@ -189,6 +106,7 @@ async fn run(seed: u64) {
     let options = Options {
         // Small, so that many watchers overflow and catch up from the history.
         watcher_queue_max: 40,
+        index,
         ..Options::default()
     };
     let hub = start(&store, options).await;

@@ -7,6 +7,7 @@ use rhumb_meta::{ObjectKey, Revision, fields, labels};
 use super::Scope;
 use crate::change::Change;
 use crate::entry::FieldsOf;
+use crate::index::Query;
 use crate::{Entry, EventKind};
 
 #[derive(Debug)]
@@ -19,6 +20,11 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
+    /// What there is to begin with, for a filter that does not name one object.
+    pub(crate) fn query<'a>(&'a self, names: &'a [Arc<str>]) -> Query<'a> {
+        Query::new(self.scope.namespace(), &self.labels, &self.fields, names)
+    }
+
     /// What the change is in the eyes of the watcher: coming into its selection is an addition, leaving it a
     /// deletion. `names` are those of the resource's selectable fields.
     pub(crate) fn judge(&self, change: &Change, names: &[Arc<str>]) -> Option<EventKind> {

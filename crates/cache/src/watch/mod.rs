@@ -1,6 +1,8 @@
 //! Watches: what is asked for, and what is told.
 
+mod benches;
 mod filter;
+mod place;
 mod places;
 mod watcher;
 

@@ -1,22 +1,18 @@
 //! Finds the watchers that a change may concern without asking all of them.
 //!
-//! Each watcher sits in one place, chosen when it begins by the most selective thing it asks for. A change
-//! goes to the places of the object as it was and as it is: whoever it concerns sits in one of those, because
-//! it can only concern a watcher whose requirement the old or the new object meets. The cost is a few look-ups
-//! for each label of the object, however many watchers there are.
+//! Each watcher sits in one place, chosen when it begins: among the things it asks for, the one where the fewest
+//! changes and the fewest other watchers meet. A change goes to the places of the object as it was and as it is:
+//! whoever it concerns sits in one of those, because it can only concern a watcher whose requirement the old or the
+//! new object meets. The cost is a few look-ups for each label of the object, however many watchers there are.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use rhumb_meta::fields::{self, Operator as FieldOperator};
-use rhumb_meta::labels::{self, Operator as LabelOperator};
-
-use super::{Filter, Mailbox, Scope};
+use super::Mailbox;
+use super::benches::Benches;
+use super::place::{Place, places};
+use crate::EventKind;
 use crate::change::Change;
-use crate::{Entry, EventKind};
-
-/// A requirement with more values than this sits under its key alone.
-const LABEL_VALUES_MAX: usize = 64;
 
 /// Which watcher.
 pub(crate) type Seat = usize;
@@ -24,64 +20,49 @@ pub(crate) type Seat = usize;
 /// An event on its way to a watcher.
 pub(crate) type Delivery = (Seat, Arc<Change>, EventKind);
 
-/// Where a watcher sits.
-#[derive(Debug, PartialEq, Eq)]
-enum Place {
-    /// It can never be told anything.
-    Nowhere,
-    Name(Box<str>),
-    Field(usize, Box<str>),
-    Label(Box<str>, Vec<Box<str>>),
-    LabelKey(Box<str>),
-    Namespace(Box<str>),
-    Everywhere,
-}
-
 #[derive(Debug)]
 pub(crate) struct Places {
     /// The names of the resource's selectable fields.
     field_names: Arc<[Arc<str>]>,
+    /// Whether labels and fields are places, or only names and namespaces.
+    triggers: bool,
     seats: Vec<Option<Seated>>,
     free: Vec<Seat>,
-    by_name: Seats,
-    /// By the number of the field.
-    by_field: Vec<Seats>,
-    by_label: HashMap<Box<str>, LabelSeats>,
-    by_namespace: Seats,
-    everywhere: Vec<Seat>,
+    anywhere: Benches,
+    by_namespace: HashMap<Box<str>, Benches>,
+    /// How many watchers sit at what.
+    counts: BTreeMap<Box<str>, usize>,
 }
 
 #[derive(Debug)]
 struct Seated {
     mailbox: Arc<Mailbox>,
+    /// Which of the places that its filter allows.
+    choice: usize,
     /// The change it was last found for, so that no change finds it twice.
     found_for: Option<u64>,
 }
 
-type Seats = HashMap<Box<str>, Vec<Seat>>;
-
-#[derive(Debug, Default)]
-struct LabelSeats {
-    any_value: Vec<Seat>,
-    by_value: Seats,
-}
-
 impl Places {
-    pub(crate) fn new(field_names: &[Arc<str>]) -> Self {
+    pub(crate) fn new(field_names: &[Arc<str>], triggers: bool) -> Self {
         Places {
             field_names: field_names.into(),
+            triggers,
             seats: Vec::new(),
             free: Vec::new(),
-            by_name: Seats::new(),
-            by_field: field_names.iter().map(|_| Seats::new()).collect(),
-            by_label: HashMap::new(),
-            by_namespace: Seats::new(),
-            everywhere: Vec::new(),
+            anywhere: Benches::default(),
+            by_namespace: HashMap::new(),
+            counts: BTreeMap::new(),
         }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.seats.len() - self.free.len()
+    }
+
+    /// How many watchers are found by a label, a field, their name or namespace; by nothing under an empty name.
+    pub(crate) fn counts(&self) -> BTreeMap<Box<str>, usize> {
+        self.counts.clone()
     }
 
     pub(crate) fn mailboxes(&self) -> impl Iterator<Item = &Arc<Mailbox>> {
@@ -93,22 +74,32 @@ impl Places {
     }
 
     pub(crate) fn sit(&mut self, mailbox: Arc<Mailbox>) -> Seat {
-        let place = choose(&mailbox.filter, &self.field_names);
+        let seat = self.free.pop().unwrap_or(self.seats.len());
+        let places = places(&mailbox.filter, &self.field_names, self.triggers);
+        let choice = self.choose(&places);
+        if let Some(place) = places.get(choice) {
+            let name = place.index_name(&self.field_names);
+            match self.counts.get_mut(name) {
+                Some(count) => *count += 1,
+                None => {
+                    self.counts.insert(name.into(), 1);
+                }
+            }
+            let benches = match &place.namespace {
+                None => &mut self.anywhere,
+                Some(namespace) => self.by_namespace.entry(namespace.clone()).or_default(),
+            };
+            benches.each(&place.trigger, |bench| bench.push(seat));
+        }
         let seated = Some(Seated {
             mailbox,
+            choice,
             found_for: None,
         });
-        let seat = match self.free.pop() {
-            Some(seat) => {
-                self.seats[seat] = seated;
-                seat
-            }
-            None => {
-                self.seats.push(seated);
-                self.seats.len() - 1
-            }
-        };
-        self.each_bench(&place, |bench| bench.push(seat));
+        match self.seats.get_mut(seat) {
+            Some(free) => *free = seated,
+            None => self.seats.push(seated),
+        }
         seat
     }
 
@@ -117,23 +108,38 @@ impl Places {
             return;
         };
         self.free.push(seat);
-        let place = choose(&seated.mailbox.filter, &self.field_names);
-        self.each_bench(&place, |bench| {
-            if let Some(index) = bench.iter().position(|&other| other == seat) {
-                bench.swap_remove(index);
-            }
-        });
-        self.clear_away(&place);
+        let places = places(&seated.mailbox.filter, &self.field_names, self.triggers);
+        if let Some(place) = places.get(seated.choice) {
+            self.clear_away(place, seat);
+        }
         if self.free.len() == self.seats.len() {
             (self.seats, self.free) = (Vec::new(), Vec::new());
         }
     }
 
-    /// Adds to `found` every watcher that the change concerns, each once.
-    pub(crate) fn find(&mut self, change: &Arc<Change>, found: &mut Vec<Delivery>) {
+    fn clear_away(&mut self, place: &Place, seat: Seat) {
+        if let Some(count) = self.counts.get_mut(place.index_name(&self.field_names)) {
+            *count -= 1;
+        }
+        match &place.namespace {
+            None => self.anywhere.leave(&place.trigger, seat),
+            Some(namespace) => {
+                if let Some(benches) = self.by_namespace.get_mut(namespace) {
+                    benches.leave(&place.trigger, seat);
+                    if benches.is_empty() {
+                        self.by_namespace.remove(namespace);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds to `found` every watcher that the change concerns, each once. Returns how many it had to ask.
+    pub(crate) fn find(&mut self, change: &Arc<Change>, found: &mut Vec<Delivery>) -> usize {
         let Places {
             seats, field_names, ..
         } = self;
+        let mut asked = 0;
         let mut visit = |bench: &[Seat]| {
             for &seat in bench {
                 let Some(seated) = seats.get_mut(seat).and_then(Option::as_mut) else {
@@ -142,234 +148,184 @@ impl Places {
                 if seated.found_for.replace(change.sequence) == Some(change.sequence) {
                     continue;
                 }
+                asked += 1;
                 if let Some(kind) = seated.mailbox.filter.judge(change, field_names) {
                     found.push((seat, Arc::clone(change), kind));
                 }
             }
         };
-        visit(&self.everywhere);
-        visit(seats_of(&self.by_name, change.key.name()));
-        if let Some(namespace) = change.key.namespace() {
-            visit(seats_of(&self.by_namespace, namespace));
+        self.anywhere.visit(change, &mut visit);
+        let namespace = change.key.namespace();
+        if let Some(benches) = namespace.and_then(|namespace| self.by_namespace.get(namespace)) {
+            benches.visit(change, &mut visit);
         }
-        for entry in [change.old.as_ref(), change.new.served()]
-            .into_iter()
-            .flatten()
-        {
-            visit_fields(&self.by_field, entry, &mut visit);
-            visit_labels(&self.by_label, entry, &mut visit);
-        }
+        asked
     }
 
-    /// The lists of seats that belong to a place.
-    fn each_bench(&mut self, place: &Place, mut act: impl FnMut(&mut Vec<Seat>)) {
-        match place {
-            Place::Nowhere => {}
-            Place::Name(name) => act(self.by_name.entry(name.clone()).or_default()),
-            Place::Field(index, value) => {
-                if let Some(seats) = self.by_field.get_mut(*index) {
-                    act(seats.entry(value.clone()).or_default());
-                }
-            }
-            Place::Label(key, values) => {
-                let seats = self.by_label.entry(key.clone()).or_default();
-                for value in values {
-                    act(seats.by_value.entry(value.clone()).or_default());
-                }
-            }
-            Place::LabelKey(key) => {
-                act(&mut self.by_label.entry(key.clone()).or_default().any_value);
-            }
-            Place::Namespace(name) => act(self.by_namespace.entry(name.clone()).or_default()),
-            Place::Everywhere => act(&mut self.everywhere),
-        }
-    }
-
-    /// Removes what is empty, so that places nobody asks for any more take no memory.
-    fn clear_away(&mut self, place: &Place) {
-        let remove_empty = |seats: &mut Seats, key: &str| {
-            if seats.get(key).is_some_and(Vec::is_empty) {
-                seats.remove(key);
-            }
+    /// The place with the fewest changes to look at, and the fewest others who do.
+    fn choose(&self, places: &[Place]) -> usize {
+        let cost = |place: &Place| {
+            let benches = match &place.namespace {
+                None => Some(&self.anywhere),
+                Some(namespace) => self.by_namespace.get(namespace),
+            };
+            let crowd = benches.map_or(0, |benches| benches.crowd(&place.trigger));
+            crowd
+                .saturating_add(1)
+                .saturating_mul(place.trigger.weight())
         };
-        match place {
-            Place::Name(name) => remove_empty(&mut self.by_name, name),
-            Place::Namespace(name) => remove_empty(&mut self.by_namespace, name),
-            Place::Field(index, value) => {
-                if let Some(seats) = self.by_field.get_mut(*index) {
-                    remove_empty(seats, value);
-                }
-            }
-            Place::Label(key, values) => {
-                if let Some(seats) = self.by_label.get_mut(key) {
-                    values
-                        .iter()
-                        .for_each(|value| remove_empty(&mut seats.by_value, value));
-                }
-                self.clear_label(key);
-            }
-            Place::LabelKey(key) => self.clear_label(key),
-            Place::Nowhere | Place::Everywhere => {}
-        }
+        let costs = places.iter().map(cost).enumerate();
+        costs.min_by_key(|(_, cost)| *cost).map_or(0, |(at, _)| at)
     }
-
-    fn clear_label(&mut self, key: &str) {
-        let is_empty = |seats: &LabelSeats| seats.any_value.is_empty() && seats.by_value.is_empty();
-        if self.by_label.get(key).is_some_and(is_empty) {
-            self.by_label.remove(key);
-        }
-    }
-}
-
-fn seats_of<'a>(seats: &'a Seats, key: &str) -> &'a [Seat] {
-    seats.get(key).map_or(&[], Vec::as_slice)
-}
-
-fn visit_fields(by_field: &[Seats], entry: &Entry, visit: &mut impl FnMut(&[Seat])) {
-    for (index, seats) in by_field.iter().enumerate() {
-        if !seats.is_empty() {
-            visit(seats_of(seats, entry.field(index)));
-        }
-    }
-}
-
-fn visit_labels(
-    by_label: &HashMap<Box<str>, LabelSeats>,
-    entry: &Entry,
-    visit: &mut impl FnMut(&[Seat]),
-) {
-    if by_label.is_empty() {
-        return;
-    }
-    for (key, value) in entry.labels() {
-        if let Some(seats) = by_label.get(&**key) {
-            visit(&seats.any_value);
-            visit(seats_of(&seats.by_value, value));
-        }
-    }
-}
-
-/// The most selective place of a filter: whatever it picks is found there.
-fn choose(filter: &Filter, field_names: &[Arc<str>]) -> Place {
-    let (Some(fields), Some(labels)) = (filter.fields.requirements(), filter.labels.requirements())
-    else {
-        return Place::Nowhere;
-    };
-    if let Scope::Object { name, .. } = &filter.scope {
-        return Place::Name(name.clone());
-    }
-    if let Some(name) = filter.fields.requires_exact_match("metadata.name") {
-        return Place::Name(name.into());
-    }
-    field_place(fields, field_names)
-        .or_else(|| label_place(labels))
-        .or_else(|| namespace_place(filter))
-        .unwrap_or(Place::Everywhere)
-}
-
-fn field_place(requirements: &[fields::Requirement], names: &[Arc<str>]) -> Option<Place> {
-    requirements
-        .iter()
-        .filter(|requirement| requirement.operator() == FieldOperator::Equals)
-        .find_map(|requirement| {
-            let index = names
-                .iter()
-                .position(|name| **name == *requirement.field())?;
-            Some(Place::Field(index, requirement.value().into()))
-        })
-}
-
-/// The requirement with the fewest values; one that only asks for the key if there is none with values.
-fn label_place(requirements: &[labels::Requirement]) -> Option<Place> {
-    let with_values = requirements.iter().filter_map(|requirement| {
-        let mut values = requirement.exact_values()?.to_vec();
-        values.dedup();
-        (values.len() <= LABEL_VALUES_MAX).then(|| (requirement.key(), values))
-    });
-    if let Some((key, values)) = with_values.min_by_key(|(_, values)| values.len()) {
-        return Some(Place::Label(key.into(), values));
-    }
-    let needs_key = |requirement: &&labels::Requirement| {
-        !matches!(
-            requirement.operator(),
-            LabelOperator::NotEquals | LabelOperator::NotIn | LabelOperator::DoesNotExist
-        )
-    };
-    let requirement = requirements.iter().find(needs_key)?;
-    Some(Place::LabelKey(requirement.key().into()))
-}
-
-fn namespace_place(filter: &Filter) -> Option<Place> {
-    let by_field = || filter.fields.requires_exact_match("metadata.namespace");
-    // Objects of the cluster have no namespace, which a selector calls the empty one.
-    let namespace = filter.scope.namespace().or_else(by_field)?;
-    (!namespace.is_empty()).then(|| Place::Namespace(namespace.into()))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::place::LABEL_VALUES_MAX;
+    use super::super::place::Trigger;
+    use super::super::{Filter, Scope};
     use super::*;
     use rhumb_meta::Revision;
 
-    fn check(scope: Scope, labels: &str, fields: &str, expect: Place) {
-        let filter = Filter {
+    fn filter(scope: Scope, labels: &str, fields: &str) -> Filter {
+        Filter {
             scope,
             labels: labels.parse().expect(labels),
             fields: fields.parse().expect(fields),
             after: Revision::ZERO,
+        }
+    }
+
+    fn empty(triggers: bool) -> Places {
+        Places::new(&["spec.nodeName".into(), "status.phase".into()], triggers)
+    }
+
+    fn chosen(empty: &Places, filter: &Filter) -> Place {
+        let mut all = places(filter, &empty.field_names, empty.triggers);
+        let choice = empty.choose(&all);
+        all.swap_remove(choice)
+    }
+
+    fn check(scope: Scope, labels: &str, fields: &str, trigger: Trigger, namespace: Option<&str>) {
+        let expect = Place {
+            trigger,
+            namespace: namespace.map(Into::into),
         };
-        let names = ["spec.nodeName".into(), "status.phase".into()];
-        assert_eq!(choose(&filter, &names), expect, "{labels} {fields}");
+        let place = chosen(&empty(true), &filter(scope, labels, fields));
+        assert_eq!(place, expect, "{labels} {fields}");
+    }
+
+    fn label(key: &str, values: &[&str]) -> Trigger {
+        let values = values.iter().map(|&value| value.into());
+        Trigger::Label(key.into(), values.collect())
     }
 
     #[test]
     fn a_watcher_sits_where_the_fewest_changes_come_by() {
-        let label = |key: &str, values: &[&str]| {
-            Place::Label(
-                key.into(),
-                values.iter().map(|&value| value.into()).collect(),
-            )
-        };
         let team = || Scope::Namespace("team".into());
-        check(Scope::All, "", "", Place::Everywhere);
-        check(team(), "", "", Place::Namespace("team".into()));
+        let all = || Scope::All;
+        check(all(), "", "", Trigger::Anything, None);
+        check(team(), "", "", Trigger::Anything, Some("team"));
+        let negative = "a!=b,!c,d notin (e)";
         check(
             team(),
-            "a!=b,!c,d notin (e)",
+            negative,
             "status.phase!=x",
-            Place::Namespace("team".into()),
+            Trigger::Anything,
+            Some("team"),
         );
-        check(team(), "a!=b,c", "", Place::LabelKey("c".into()));
-        check(Scope::All, "a>3", "", Place::LabelKey("a".into()));
-        check(Scope::All, "a in (x,y),b=z,c", "", label("b", &["z"]));
-        check(Scope::All, "a in (y,x,y)", "", label("a", &["x", "y"]));
         check(
-            Scope::All,
-            "a=b",
-            "status.phase=",
-            Place::Field(1, "".into()),
+            team(),
+            "a!=b,c",
+            "",
+            Trigger::LabelKey("c".into()),
+            Some("team"),
         );
-        check(Scope::All, "a=b", "other=x", label("a", &["b"]));
+        check(all(), "a>3", "", Trigger::LabelKey("a".into()), None);
+        check(all(), "a in (x,y),b=z,c", "", label("b", &["z"]), None);
+        check(all(), "a in (y,x,y)", "", label("a", &["x", "y"]), None);
+        let empty_phase = Trigger::Field(1, "".into());
+        check(all(), "a", "status.phase=", empty_phase, None);
+        check(all(), "a=b", "other=x", label("a", &["b"]), None);
         check(
-            Scope::All,
+            all(),
             "a=b",
             "status.phase=x,metadata.name=n",
-            Place::Name("n".into()),
+            Trigger::Name("n".into()),
+            None,
         );
         check(
-            Scope::All,
+            all(),
             "",
             "metadata.namespace=n",
-            Place::Namespace("n".into()),
+            Trigger::Anything,
+            Some("n"),
         );
-        check(Scope::All, "", "metadata.namespace=", Place::Everywhere);
+        check(all(), "", "metadata.namespace=", Trigger::Anything, None);
         let values: Vec<String> = (0..=LABEL_VALUES_MAX).map(|n| n.to_string()).collect();
         let many = format!("a in ({})", values.join(","));
-        check(Scope::All, &many, "", Place::LabelKey("a".into()));
+        check(all(), &many, "", Trigger::LabelKey("a".into()), None);
         let object = Scope::Object {
-            namespace: None,
+            namespace: Some("team".into()),
             name: "n".into(),
         };
-        check(object, "a=b", "", Place::Name("n".into()));
+        check(object, "a=b", "", Trigger::Name("n".into()), Some("team"));
+    }
+
+    fn sit(places: &mut Places, filter: Filter) -> Seat {
+        places.sit(Arc::new(Mailbox::new(filter, 0, true)))
+    }
+
+    #[test]
+    fn a_crowd_is_avoided() {
+        let mut places = empty(true);
+        for job in 0..100 {
+            let selector = format!("job={job},team=a");
+            sit(&mut places, filter(Scope::All, &selector, ""));
+        }
+        let team = label("team", &["a"]);
+        let crowd = places.anywhere.crowd(&team);
+        assert!(crowd <= 1, "{crowd} watchers sit together");
+    }
+
+    #[test]
+    fn watchers_are_counted_by_what_finds_them_and_leave_nothing_behind() {
+        let mut places = empty(true);
+        let team = || Scope::Namespace("team".into());
+        let asked = [
+            filter(team(), "a=b", ""),
+            filter(Scope::All, "a in (x,y)", ""),
+            filter(team(), "", "spec.nodeName=n"),
+            filter(team(), "", ""),
+            filter(team(), "c", "metadata.name=n"),
+            filter(Scope::All, "", ""),
+            filter(Scope::All, "c", ""),
+        ];
+        let seats: Vec<_> = asked
+            .into_iter()
+            .map(|asked| sit(&mut places, asked))
+            .collect();
+        let counts: Vec<_> = places.counts().into_iter().collect();
+        let expect = [
+            ("", 1),
+            ("a", 2),
+            ("c", 1),
+            ("metadata.name", 1),
+            ("metadata.namespace", 1),
+            ("spec.nodeName", 1),
+        ];
+        assert_eq!(counts, expect.map(|(name, count)| (name.into(), count)));
+        seats.into_iter().for_each(|seat| places.leave(seat));
+        assert!(places.counts().values().all(|count| *count == 0));
+        assert!(places.anywhere.is_empty() && places.by_namespace.is_empty());
+        assert_eq!(places.len(), 0);
+    }
+
+    #[test]
+    fn without_triggers_only_names_and_namespaces_are_places() {
+        let place = chosen(&empty(false), &filter(Scope::All, "a=b", "spec.nodeName=n"));
+        assert_eq!(place.trigger, Trigger::Anything);
+        let place = chosen(&empty(false), &filter(Scope::All, "a=b", "metadata.name=n"));
+        assert_eq!(place.trigger, Trigger::Name("n".into()));
     }
 }

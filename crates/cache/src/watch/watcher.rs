@@ -20,6 +20,7 @@ use super::places::{Delivery, Seat};
 use super::{Event, Filter, Message, Scope, WatchEnd};
 use crate::cache::Inner;
 use crate::change::Change;
+use crate::index::{Plan, Query, Seen};
 use crate::{Entry, EventKind, Snapshot};
 
 /// How often a look that found nothing is repeated before others may run.
@@ -290,9 +291,13 @@ struct Listing {
     snapshot: Snapshot,
     /// Picked, and not told yet.
     ready: VecDeque<Arc<Entry>>,
+    /// How the objects are found; `None` before the first look.
+    plan: Option<Plan>,
     /// The last object that was looked at; `None` before the first.
-    looked_at: Option<Arc<Entry>>,
+    last: Option<Arc<Entry>>,
     is_exhausted: bool,
+    looked_at: usize,
+    picked: usize,
 }
 
 impl Listing {
@@ -300,36 +305,64 @@ impl Listing {
         Listing {
             snapshot,
             ready: VecDeque::new(),
-            looked_at: None,
+            plan: None,
+            last: None,
             is_exhausted: false,
+            looked_at: 0,
+            picked: 0,
         }
     }
 
-    fn step(&mut self, filter: &Filter, cache: &Inner) -> Step {
+    fn step(&mut self, filter: &Filter, cache: &Arc<Inner>) -> Step {
         if let Some(entry) = self.ready.pop_front() {
             return Step::Message(Message::Event(Event::listed(entry)));
         }
         if self.is_exhausted {
+            self.count(filter, cache);
             return Step::Message(Message::InitialEnd(self.snapshot.revision()));
         }
-        self.look_on(filter, cache.projector.fields());
+        let names = cache.projector.fields();
+        match &filter.scope {
+            Scope::Object { .. } => {
+                let entry = filter.scope.key().and_then(|key| self.snapshot.find(&key));
+                let picked = entry.filter(|entry| filter.picks(entry, names));
+                self.ready.extend(picked.cloned());
+                self.is_exhausted = true;
+            }
+            Scope::All | Scope::Namespace(_) => self.look_on(filter.query(names)),
+        }
         Step::Again
     }
 
-    fn look_on(&mut self, filter: &Filter, names: &[Arc<str>]) {
-        if let Scope::Object { .. } = &filter.scope {
-            self.is_exhausted = true;
-            let entry = filter.scope.key().and_then(|key| self.snapshot.find(&key));
-            let picked = entry.filter(|entry| filter.picks(entry, names));
-            self.ready.extend(picked.cloned());
-            return;
-        }
-        let after = self.looked_at.as_ref().map(|entry| entry.key());
-        let rest = self.snapshot.range(filter.scope.namespace(), after);
-        let batch: Vec<_> = rest.take(BATCH).cloned().collect();
-        self.is_exhausted = batch.len() < BATCH;
-        self.looked_at = batch.last().cloned();
-        let picked = batch.into_iter().filter(|entry| filter.picks(entry, names));
+    fn look_on(&mut self, query: Query<'_>) {
+        let version = self.snapshot.version();
+        let query = query.after(self.last.as_ref().map(|entry| entry.key()));
+        let plan = *self.plan.get_or_insert_with(|| Plan::of(version, &query));
+        let limit = match plan.finds_all_at_once(version, &query) {
+            true => usize::MAX,
+            false => BATCH,
+        };
+        let batch: Vec<_> = plan.find(version, &query).take(limit).cloned().collect();
+        self.is_exhausted = batch.len() < limit;
+        self.last = batch.last().cloned();
+        self.looked_at += batch.len();
+        let picked = batch.into_iter().filter(|entry| query.picks(entry));
         self.ready.extend(picked);
+        self.picked += self.ready.len();
+    }
+
+    /// A watch that begins with a list is also one.
+    fn count(&self, filter: &Filter, cache: &Arc<Inner>) {
+        let query = filter.query(cache.projector.fields());
+        let Some(plan) = self.plan.filter(|_| !query.is_everything()) else {
+            return;
+        };
+        let seen = Seen {
+            query: &query,
+            is_scan: plan.is_scan(),
+            looked_at: self.looked_at,
+            picked: self.picked,
+        };
+        Inner::note_list(cache, plan.index(self.snapshot.version()), &seen);
     }
 }

@@ -4,6 +4,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod memory;
+pub mod random;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,8 +12,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rhumb_cache::{
-    Cache, Entry, EventKind, Hub, Message, Options, Projection, ProjectionError, Projector,
-    Resource, Start, WatchEnd, WatchRequest, Watcher,
+    Attribute, Cache, Entry, EventKind, Hub, Message, Options, Projection, ProjectionError,
+    Projector, Resource, Start, WatchEnd, WatchRequest, Watcher,
 };
 use rhumb_meta::{ObjectKey, Revision, StoragePrefix};
 use rhumb_store::{Expect, Store, Transaction};
@@ -66,11 +67,12 @@ pub fn prefix(resource: &str) -> StoragePrefix {
     StoragePrefix::new(resource).expect(resource)
 }
 
-/// With two selectable fields, `node` and `phase`.
+/// With two selectable fields, `node` and `phase`, and some indexes.
 pub fn resource(name: &str) -> Resource {
     Resource {
         prefix: prefix(name),
         projector: Arc::new(Plain(vec!["node".into(), "phase".into()])),
+        indexes: vec![Attribute::Label("app".into()), Attribute::Field(0)],
     }
 }
 

@@ -1,0 +1,108 @@
+//! Which indexes would pay, by the objects that lists look at in vain.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rhumb_meta::fields::Operator;
+
+use super::{Attribute, Query};
+
+/// Lists that look at fewer objects are quick enough.
+const LOOKED_AT_MIN: usize = 256;
+
+/// A list is selective if it picks at most one of this many objects it looks at.
+pub(crate) const SELECTIVE: usize = 8;
+
+/// An index pays when this many lists of everything were in vain of late; to build it costs about as much as ten.
+const LISTS_IN_VAIN: usize = 16;
+
+/// How many attributes are kept account of.
+const ATTRIBUTES_MAX: usize = 256;
+
+/// How long an attribute stays out of question of which an index would not help.
+const BARRED_FOR: Duration = Duration::from_secs(3600);
+
+/// How a list went.
+pub(crate) struct Seen<'a> {
+    pub(crate) query: &'a Query<'a>,
+    pub(crate) is_scan: bool,
+    pub(crate) looked_at: usize,
+    pub(crate) picked: usize,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Advice {
+    accounts: Mutex<HashMap<Attribute, Account>>,
+}
+
+#[derive(Debug, Default)]
+struct Account {
+    /// Objects that lists with this attribute looked at and did not pick, of late.
+    in_vain: usize,
+    /// An index is being built, or would not help, until then.
+    barred_until: Option<Duration>,
+}
+
+impl Advice {
+    /// Takes account of a list among so many objects, and says of what an index should be built.
+    pub(crate) fn note(&self, seen: &Seen<'_>, objects: usize, now: Duration) -> Option<Attribute> {
+        let is_selective = seen.picked.saturating_mul(SELECTIVE) <= seen.looked_at;
+        if !seen.is_scan || seen.looked_at < LOOKED_AT_MIN || !is_selective {
+            return None;
+        }
+        let worth = objects.saturating_mul(LISTS_IN_VAIN);
+        let mut accounts = self.accounts();
+        let mut advised = None;
+        for attribute in attributes(seen.query) {
+            if accounts.len() >= ATTRIBUTES_MAX && !accounts.contains_key(&attribute) {
+                continue;
+            }
+            let account = accounts.entry(attribute.clone()).or_default();
+            account.in_vain += seen.looked_at - seen.picked;
+            if account.in_vain >= worth && account.barred_until.is_none() {
+                account.barred_until = Some(now + BARRED_FOR);
+                account.in_vain = 0;
+                advised.get_or_insert(attribute);
+            }
+        }
+        advised
+    }
+
+    /// The index was built, or dropped again: it may be asked for anew.
+    pub(crate) fn settle(&self, attribute: &Attribute) {
+        self.accounts().remove(attribute);
+    }
+
+    /// To be called every few seconds: what was long ago counts less and less.
+    pub(crate) fn fade(&self, now: Duration) {
+        self.accounts().retain(|_, account| {
+            account.in_vain -= account.in_vain.div_ceil(8);
+            account.barred_until = account.barred_until.filter(|until| *until > now);
+            account.in_vain > 0 || account.barred_until.is_some()
+        });
+    }
+
+    fn accounts(&self) -> MutexGuard<'_, HashMap<Attribute, Account>> {
+        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What an index could find the objects of the query by.
+fn attributes(query: &Query<'_>) -> impl Iterator<Item = Attribute> {
+    let labels = query.labels.requirements().unwrap_or_default();
+    let by_label = labels
+        .iter()
+        .filter(|requirement| requirement.exact_values().is_some())
+        .map(|requirement| Attribute::Label(requirement.key().into()));
+    let fields = query.fields.requirements().unwrap_or_default();
+    let by_field = fields
+        .iter()
+        .filter(|requirement| requirement.operator() == Operator::Equals)
+        .filter_map(|requirement| {
+            let mut names = query.field_names.iter();
+            let index = names.position(|name| **name == *requirement.field())?;
+            Some(Attribute::Field(index))
+        });
+    by_label.chain(by_field)
+}
