@@ -32,6 +32,8 @@ pub struct Kind {
     /// Rules and selectable fields read that form too.
     pub stored_as: Option<GroupVersionKind>,
     pub selectable: Vec<Selectable>,
+    /// Those of the selectable fields that few objects share a value of: lists by them look at no others.
+    pub indexed: &'static [&'static str],
     pub subresources: Vec<Subresource>,
     /// For a kind that brings its own; see [`Kind::printer`].
     pub printer: Option<Printer>,
@@ -229,6 +231,7 @@ impl Kind {
             generation: Generation::None,
             stored_as: None,
             selectable: Vec::new(),
+            indexed: &[],
             subresources: Vec::new(),
             printer: None,
             writes: Writes::default(),
@@ -319,6 +322,12 @@ impl Kind {
 
     pub fn selectable(mut self, fields: &'static [Selectable]) -> Kind {
         self.selectable = fields.to_vec();
+        self
+    }
+
+    /// Selectable fields that lists find objects by, without looking at all of them.
+    pub fn indexed(mut self, fields: &'static [&'static str]) -> Kind {
+        self.indexed = fields;
         self
     }
 

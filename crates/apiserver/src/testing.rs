@@ -70,6 +70,7 @@ impl Server {
             public_address: "127.0.0.1:6443".into(),
             admission: setup.chain,
             services: ServiceRanges::parse(setup.services, setup.node_ports).expect("ranges"),
+            indexes: crate::start::Indexes::default(),
             advertised: "192.0.2.7:6443".parse().ok(),
         })
         .await

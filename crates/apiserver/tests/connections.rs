@@ -57,6 +57,7 @@ async fn start(limits: ConnectionLimits) -> Running {
             "30000-32767",
         )
         .unwrap(),
+        indexes: rhumb_apiserver::start::Indexes::default(),
         advertised: None,
     })
     .await

@@ -1,5 +1,6 @@
 //! What the server counts, for Prometheus; names and labels are upstream's where upstream has them.
 
+mod caches;
 mod process;
 mod requests;
 
@@ -7,12 +8,13 @@ use std::sync::atomic::AtomicU64;
 
 use http::StatusCode;
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry as Exposition;
 
+use caches::Caches;
 pub use requests::{Requests, Series};
 
 use crate::Api;
@@ -137,7 +139,12 @@ impl Metrics {
     pub fn answer(&self, api: &Api, inflight: &InFlight, audit: Option<&AuditLog>) -> Reply {
         self.gather(api, inflight, audit);
         let mut text = String::new();
-        match encode(&mut text, &self.exposition) {
+        let mut caches = Exposition::default();
+        caches.register_collector(Box::new(Caches::of(api)));
+        let encoded = encode_registry(&mut text, &self.exposition)
+            .and_then(|()| encode_registry(&mut text, &caches))
+            .and_then(|()| encode_eof(&mut text));
+        match encoded {
             Ok(()) => Reply::new(StatusCode::OK, CONTENT_TYPE, Body::full(text)),
             Err(error) => Reply::status(&rhumb_meta::Status::internal_error(error)),
         }

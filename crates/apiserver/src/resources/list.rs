@@ -254,16 +254,20 @@ fn take_page(
     let any_version = options.resource_version == "0" && options.continue_token.is_empty();
     let limit = options.limit.filter(|_| !any_version).unwrap_or(usize::MAX);
     let selective = !options.label_selector.is_everything() || !fields.is_everything();
-    let mut matching = snapshot
-        .range(call.namespace(), place.after.as_ref())
-        .filter(|entry| !selective || cache.picks(entry, &options.label_selector, fields));
+    let mut matching = cache.select(
+        snapshot,
+        call.namespace(),
+        place.after.as_ref(),
+        &options.label_selector,
+        fields,
+    );
     let entries: Vec<Arc<Entry>> = matching.by_ref().take(limit).cloned().collect();
     let last = (entries.len() == limit).then(|| entries.last()).flatten();
     let more = last.is_some() && matching.next().is_some();
     // Upstream counts what remains only where that is exact without reading on.
     let remaining = (more && !selective).then(|| match place.left {
         Some(left) => left.saturating_sub(entries.len()),
-        None => 1 + matching.count(),
+        None => 1 + matching.by_ref().count(),
     });
     let continue_token = last.filter(|_| more).map(|last| {
         let start = match call.namespace() {

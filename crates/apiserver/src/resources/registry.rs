@@ -54,6 +54,17 @@ impl Resource {
         GroupKind::new(self.kind.group.clone(), self.kind.name.clone())
     }
 
+    /// What upstream calls the type of its objects: they are in packages that are called like the first part of
+    /// their group.
+    pub fn go_type(&self) -> String {
+        let kind = self.group_kind();
+        let package = match kind.group.split('.').next() {
+            None | Some("") => "core",
+            Some(package) => package,
+        };
+        format!("{package}.{}", kind.kind)
+    }
+
     pub fn gvk(&self, version: &Version) -> GroupVersionKind {
         GroupKind::new(self.kind.group.clone(), self.kind.name.clone())
             .with_version(version.served.version.clone())

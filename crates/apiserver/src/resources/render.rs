@@ -78,7 +78,7 @@ impl Shape {
                 Form::Metadata => protobuf::metadata_type(call.api.table)?,
                 _ => call.version.schema,
             },
-            go_type: go_type(call),
+            go_type: call.resource.go_type(),
             is_generic: !call.resource.kind.has_own_printer(),
         })
     }
@@ -305,16 +305,6 @@ fn not_acceptable(message: String) -> Status {
     let mut status = Status::not_acceptable(&MEDIA_NAMES);
     status.message = message;
     status
-}
-
-/// Upstream's types are in packages that are called like the first part of their group.
-fn go_type(call: &Call<'_>) -> String {
-    let kind = call.resource.group_kind();
-    let package = match kind.group.split('.').next() {
-        None | Some("") => "core",
-        Some(package) => package,
-    };
-    format!("{package}.{}", kind.kind)
 }
 
 /// People with a browser or curl get line breaks; programs do not.

@@ -4,8 +4,11 @@ mod accounts;
 mod aggregation;
 mod bootstrap;
 mod companions;
+mod indexes;
 mod policy;
 mod services;
+
+pub use indexes::{Indexes, IndexesError};
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -40,6 +43,7 @@ pub struct Options {
     pub public_address: String,
     pub admission: admission::Chain,
     pub services: ServiceRanges,
+    pub indexes: Indexes,
     /// Where pods find the server; without it the `kubernetes` service has no endpoints.
     pub advertised: Option<SocketAddr>,
 }
@@ -110,14 +114,17 @@ async fn start_hub(options: &Options, kinds: &[Kind]) -> Result<Hub, StartError>
         resources.push(rhumb_cache::Resource {
             prefix: StoragePrefix::new(path)?,
             projector: Arc::new(Projection::new(stored.kind, &stored.api_version)),
+            indexes: options.indexes.of(stored.kind, path),
         });
     }
     resources.push(rhumb_cache::Resource {
         prefix: StoragePrefix::new(NODE_PORTS)?,
         projector: Arc::new(PortProjector),
+        indexes: Vec::new(),
     });
     let cache_options = rhumb_cache::Options {
         clock: options.clock.clone(),
+        index: options.indexes.options(&options.gates),
         ..rhumb_cache::Options::default()
     };
     let root = format!("{}/", rhumb_meta::key::DEFAULT_ROOT);

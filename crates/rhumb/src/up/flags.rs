@@ -12,6 +12,7 @@ use rhumb_apiserver::admission;
 use rhumb_apiserver::audit::{self, AuditLog, Policy};
 use rhumb_apiserver::resources::allocation::ServiceRanges;
 use rhumb_apiserver::server::{InFlight, READS_MAX, Service, WRITES_MAX};
+use rhumb_apiserver::start::Indexes;
 
 #[derive(Args, Debug)]
 pub(crate) struct Flags {
@@ -35,6 +36,17 @@ pub(crate) struct Flags {
         hide_default_value = true
     )]
     pub(super) feature_gates: String,
+    /// Labels to index for lists, comma-separated: resource[.group]#labelName, as in pods#spark-app-selector,pods#app.
+    #[arg(
+        long,
+        value_name = "LABELS",
+        default_value = "",
+        hide_default_value = true
+    )]
+    index_labels: String,
+    /// Index further labels and fields by itself, where lists by them are frequent.
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    index_labels_auto: bool,
     /// What service-account tokens name as their issuer.
     #[arg(
         long,
@@ -98,6 +110,10 @@ impl Flags {
             &self.service_cluster_ip_range,
             &self.service_node_port_range,
         )?)
+    }
+
+    pub(super) fn indexes(&self) -> Result<Indexes> {
+        Indexes::parse(&self.index_labels, self.index_labels_auto).context("--index-labels")
     }
 
     pub(super) fn admission(&self) -> Result<admission::Chain> {

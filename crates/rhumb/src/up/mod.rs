@@ -48,6 +48,7 @@ async fn serve(flags: Flags) -> Result<()> {
     }
     let admission = flags.admission()?;
     let services = flags.services()?;
+    let indexes = flags.indexes()?;
     let tokens = flags
         .token_auth_file
         .as_deref()
@@ -76,6 +77,7 @@ async fn serve(flags: Flags) -> Result<()> {
         public_address: reachable(address).to_string(),
         admission,
         services,
+        indexes,
         advertised: advertised.map(|ip| SocketAddr::new(ip, address.port())),
     })
     .await?;

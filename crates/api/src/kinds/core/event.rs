@@ -19,6 +19,7 @@ pub(super) fn kind() -> Kind {
     .any_finalizers()
     .updates_create()
     .selectable(SELECTABLE)
+    .indexed(&["involvedObject.uid", "involvedObject.name"])
     .rules(EventRules { is_strict: false })
 }
 

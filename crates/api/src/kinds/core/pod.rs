@@ -56,6 +56,7 @@ pub(super) fn kind() -> Kind {
     .category("all")
     .generation(Generation::Of(&["spec"]))
     .selectable(SELECTABLE)
+    .indexed(&["spec.nodeName"])
     .rules(PodRules)
     .subresource("attach", SubresourceKind::Node, &[Verb::Create, Verb::Get])
     .speaks("", "v1", "PodAttachOptions")

@@ -22,6 +22,7 @@ pub(super) fn kind() -> Kind {
     )
     .returns_deleted()
     .generation(Generation::Of(&["spec"]))
+    .indexed(&["spec.nodeName"])
     .selectable(&[
         Selectable {
             name: "spec.nodeName",
