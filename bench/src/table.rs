@@ -1,5 +1,15 @@
 //! Tables that can be read as they are and stand on a page.
 
+use serde::{Serialize, Serializer};
+use serde_json::json;
+
+/// What is printed.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Output {
+    Table,
+    Json,
+}
+
 /// Rows under a header; the first column is text, the others are numbers.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
@@ -62,8 +72,16 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    pub(crate) fn met(&self) -> bool {
+    fn met(&self) -> bool {
         self.measured <= self.wanted
+    }
+}
+
+impl Serialize for Target {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (measured, wanted) = (self.measured, self.wanted);
+        json!({"what": self.what, "measured": measured, "wanted": wanted, "met": self.met()})
+            .serialize(serializer)
     }
 }
 

@@ -19,7 +19,7 @@ use crate::client::{Endpoint, Http};
 use crate::machine;
 use crate::plot;
 use crate::servers::{self, Program, Running};
-use report::Output;
+use crate::table::Output;
 use round::Round;
 
 /// What a server has open beside its watchers, and the load generator too.

@@ -7,13 +7,24 @@ use super::event::{Kind, Seen};
 use super::watchers::Stream;
 
 /// A change that the server said it made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Change {
     pub(super) pod: u32,
     /// The label that the pod has since; none for a pod that is gone.
     pub(super) app: Option<u32>,
     /// As answered; for a pod that is gone, the answer need not say.
     pub(super) version: Option<u64>,
+}
+
+impl From<&Seen> for Change {
+    fn from(seen: &Seen) -> Self {
+        let there = seen.kind != Kind::Deleted;
+        Self {
+            pod: seen.pod,
+            app: seen.app.filter(|_| there),
+            version: there.then_some(seen.version),
+        }
+    }
 }
 
 /// An event that a watcher must be told.
@@ -51,10 +62,6 @@ impl History {
         Self(events.copied().collect())
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
-
     /// What is wrong with the history itself: it must be what the server said it did, in one order.
     pub(super) fn problems(&self, changes: &[Change]) -> Vec<String> {
         let mut problems = Vec::new();
@@ -64,24 +71,24 @@ impl History {
                 problems.push(format!("the history has {event} after version {before}"));
             }
         }
-        let happened: HashSet<_> = self
-            .0
-            .iter()
-            .map(|seen| match seen.kind {
-                Kind::Deleted => (seen.pod, None, None),
-                _ => (seen.pod, seen.app, Some(seen.version)),
-            })
-            .collect();
-        for change in changes {
-            if !happened.contains(&(change.pod, change.app, change.version)) {
-                problems.push(format!("the history lacks {change:?}, which was answered"));
-            }
+        let happened: HashSet<Change> = self.0.iter().map(Change::from).collect();
+        let answered: HashSet<Change> = changes.iter().copied().collect();
+        for change in answered.difference(&happened) {
+            problems.push(format!("the history lacks {change:?}, which was answered"));
         }
-        if self.len() > changes.len() {
-            let (events, changes) = (self.len(), changes.len());
-            problems.push(format!(
-                "the history has {events} events, but {changes} changes were made"
-            ));
+        let mut next_of: HashMap<u32, Kind> = HashMap::new();
+        for seen in self.0.iter().rev() {
+            let next = next_of.insert(seen.pod, seen.kind);
+            // A server may mark a pod before it removes it, which are two events for one request.
+            let mark = seen.kind == Kind::Modified && next == Some(Kind::Deleted);
+            if !mark && !answered.contains(&Change::from(seen)) {
+                let event = Due::from(seen);
+                problems.push(format!("the history has {event}, which nobody did"));
+            }
+            if seen.kind == Kind::Deleted && next.is_some() {
+                let event = Due::from(seen);
+                problems.push(format!("the history goes on after {event}"));
+            }
         }
         problems
     }

@@ -144,9 +144,21 @@ fn the_history_is_what_was_answered() {
     let mut swapped = life();
     swapped.swap(0, 1);
     find(swapped, &changes(), "after version 11");
+    find(life(), &changes()[1..], "at version 10, which nobody did");
+    find(life(), &changes()[..5], "at version 15, which nobody did");
+    let mut again = life();
+    again.push(seen(Deleted, 7, Some(0), 16));
     find(
-        life(),
-        &changes()[..5],
-        "has 6 events, but 5 changes were made",
+        again,
+        &changes(),
+        "goes on after Deleted of pod 7 at version 15",
     );
+}
+
+#[test]
+fn a_pod_may_be_marked_before_it_is_removed() {
+    let mut marked = life();
+    marked.insert(5, seen(Modified, 7, Some(0), 15));
+    marked[6].version = 16;
+    assert!(History(marked).problems(&changes()).is_empty());
 }

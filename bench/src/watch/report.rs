@@ -6,7 +6,7 @@ use super::round::Round;
 use super::{Arguments, machine};
 use crate::client::Http;
 use crate::plot::{Panel, Series};
-use crate::table::{self, Table, Target};
+use crate::table::{self, Output, Table, Target};
 
 /// Of what kube-apiserver with etcd takes for a pod that is created and delivered.
 const CPU_WANTED: f64 = 1.0 / 25.0;
@@ -15,12 +15,6 @@ const MEMORY_WANTED: f64 = 1.0 / 3.0;
 
 /// How much more CPU time a pod may take with many watchers than with few.
 const GROWTH_WANTED: f64 = 1.3;
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Output {
-    Table,
-    Json,
-}
 
 pub(super) fn print(arguments: &Arguments, rounds: &[Round]) {
     let targets = targets(rounds);
@@ -31,13 +25,6 @@ pub(super) fn print(arguments: &Arguments, rounds: &[Round]) {
 }
 
 fn print_json(arguments: &Arguments, rounds: &[Round], targets: &[Target]) {
-    let targets: Vec<_> = targets
-        .iter()
-        .map(|target| {
-            json!({"what": target.what, "measured": target.measured, "wanted": target.wanted,
-                "met": target.met()})
-        })
-        .collect();
     let report = json!({
         "machine": machine::describe(),
         "http": http(arguments),

@@ -144,13 +144,14 @@ impl Round {
         let changes = churn::run(endpoint, first, arguments.pods, apps, arguments.rate).await?;
         self.per_second = changes.len() as f64 / begun.elapsed().as_secs_f64();
         everything.wait_for(changes.len(), PATIENCE).await;
+        everything.wait_until_quiet().await;
         let streams = everything.streams();
         let history = History::of(streams.first().context("no watcher of everything")?);
         let due = history.due(apps);
         stage.wait_for(due.iter().map(Vec::len).sum()).await;
         self.spent(before, Cpu::now(server)?);
         // What is not due may still be on its way.
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        stage.watchers.wait_until_quiet().await;
         self.events = stage.watchers.events();
         self.note(history.problems(&changes));
         let streams = stage.watchers.streams();

@@ -18,6 +18,9 @@ const OPENERS: usize = 16;
 /// How often it is looked whether all events have come.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
+/// When nothing has come for so long, nothing is on its way.
+const QUIET: Duration = Duration::from_secs(1);
+
 /// What one watcher was told.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stream {
@@ -133,6 +136,12 @@ impl Watchers {
             }
             tokio::time::sleep(LOOK_INTERVAL).await;
         }
+    }
+
+    /// Waits until nothing has come for a while.
+    pub(super) async fn wait_until_quiet(&self) {
+        // More events than there can be.
+        self.wait_for(usize::MAX, QUIET).await;
     }
 
     /// What each was told so far.
