@@ -2,19 +2,15 @@
 //!
 //! The servers are real: processes of their own, spoken to over TLS. CPU time is the server's alone.
 
-mod client;
 mod load;
 mod report;
-mod server;
-
-use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 
 use crate::machine;
+use crate::servers::{self, Program, Server};
 use load::Load;
 use report::Column;
-use server::{Peer, Program, Server};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -27,15 +23,8 @@ pub(crate) struct Arguments {
     /// About the size of an object as JSON.
     #[arg(long, default_value_t = 1300)]
     object_bytes: usize,
-    /// The rhumb to measure.
-    #[arg(long, env = "RHUMB_BENCH_RHUMB")]
-    rhumb: PathBuf,
-    /// A kube-apiserver to compare with.
-    #[arg(long, env = "RHUMB_BENCH_KUBE_APISERVER")]
-    kube_apiserver: Option<PathBuf>,
-    /// The etcd that it keeps its objects in.
-    #[arg(long, env = "RHUMB_BENCH_ETCD", default_value = "etcd")]
-    etcd: String,
+    #[command(flatten)]
+    servers: servers::Arguments,
     /// Up to how many objects the comparison goes.
     #[arg(long, default_value_t = 10_000)]
     peer_objects: usize,
@@ -44,17 +33,12 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     ensure!(!arguments.objects.is_empty(), "--objects names no size");
     println!("{}\n", machine::describe());
-    let rhumb = Program::Rhumb(arguments.rhumb.clone());
+    let rhumb = arguments.servers.rhumb()?;
     let columns = measure(&arguments, &rhumb, usize::MAX).await?;
     report::print(&rhumb, &columns);
-    let Some(apiserver) = arguments.kube_apiserver.clone() else {
-        println!("RHUMB_BENCH_KUBE_APISERVER names no kube-apiserver: nothing to compare with");
+    let Some(peer) = arguments.servers.peer() else {
         return Ok(());
     };
-    let peer = Program::Kubernetes(Peer {
-        apiserver,
-        etcd: arguments.etcd.clone(),
-    });
     let peers = measure(&arguments, &peer, arguments.peer_objects).await?;
     report::print(&peer, &peers);
     report::compare(&columns, &peers);

@@ -1,6 +1,9 @@
-//! Which machine a figure belongs to.
+//! Which machine a figure belongs to, and what it allows.
 
 use std::fs;
+
+use anyhow::{Context, Result};
+use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// Processor, cores, memory and kernel in one line.
 pub(crate) fn describe() -> String {
@@ -26,4 +29,12 @@ fn first_value(file: &str, name: &str) -> String {
     value
         .map_or("unknown", |(_, value)| value.trim())
         .to_owned()
+}
+
+/// Allows this process, and those it starts, as many open files as it may have. Returns how many.
+pub(crate) fn raise_open_files() -> Result<u64> {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).context("cannot raise the limit of open files")?;
+    Ok(limit.maximum.unwrap_or(u64::MAX))
 }

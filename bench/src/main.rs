@@ -2,9 +2,17 @@
 
 mod api;
 mod cache;
+mod client;
+mod list;
 mod machine;
 mod open;
+mod plot;
+mod pods;
+mod servers;
+mod stats;
 mod store;
+mod table;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -17,6 +25,10 @@ enum Bench {
     Api(api::Arguments),
     /// Changes a second through the cache, with few and with many watchers.
     Cache(cache::Arguments),
+    /// Lists of many pods, by a label, by a field and whole, beside kube-apiserver.
+    List(list::Arguments),
+    /// Watchers of pods, each on a connection of its own, beside kube-apiserver.
+    Watch(watch::Arguments),
     /// Writers on the embedded store and on an etcd server, both with fsync.
     Store(store::Arguments),
     /// Time and memory to open an embedded store of many keys.
@@ -28,6 +40,8 @@ async fn main() -> ExitCode {
     let result = match Bench::parse() {
         Bench::Api(arguments) => api::run(arguments).await,
         Bench::Cache(arguments) => cache::run(arguments).await,
+        Bench::List(arguments) => list::run(arguments).await,
+        Bench::Watch(arguments) => watch::run(arguments).await,
         Bench::Store(arguments) => store::run(arguments).await,
         Bench::Open(arguments) => open::run(arguments).await,
     };

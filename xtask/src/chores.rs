@@ -27,7 +27,11 @@ pub(crate) fn test(arguments: &[String]) -> Result<()> {
 
 pub(crate) fn bench(arguments: &[String]) -> Result<()> {
     let environment = setup::for_tests()?;
-    if arguments.first().is_some_and(|load| load == "api") {
+    let drives_servers = arguments
+        .first()
+        .is_some_and(|load| ["api", "list", "watch"].contains(&load.as_str()));
+    let is_given = arguments.iter().any(|it| it.starts_with("--rhumb="));
+    if drives_servers && !is_given && !arguments.iter().any(|it| it == "--rhumb") {
         let mut server = cargo();
         server.args(["build", "--profile", "bench", "--package", "rhumb"]);
         step("build", &mut server)?;

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use bytes::Bytes;
 use http::Method;
 use http_body_util::BodyExt;
 use tokio::task::JoinSet;
 
-use super::client::{Connection, Endpoint};
-use super::server::Server;
+use crate::client::{Connection, Endpoint, Http};
+use crate::servers::Server;
 
 /// How long a server is left alone before its memory is looked at.
 pub(super) const QUIET: Duration = Duration::from_secs(3);
@@ -105,9 +105,7 @@ impl<'a> Load<'a> {
             .as_str()
             .context("a list without a version")?;
         let watch = format!("{COLLECTION}?watch=true&resourceVersion={version}");
-        let (status, body) = connection.send(Method::GET, &watch, Bytes::new()).await?;
-        ensure!(status.is_success(), "no watch: {status}");
-        Ok(body)
+        self.server.endpoint.watch(&watch, Http::One).await
     }
 
     /// The same list again and again, for a while.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::load::Figure;
-use super::server::Program;
+use crate::servers::Program;
 
 /// Everything about one number of objects.
 pub(super) struct Column {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::Method;
 use tempfile::TempDir;
 
-use super::client::{Endpoint, TOKEN};
+use crate::client::{Endpoint, TOKEN};
 use crate::store::{EtcdServer, free_port};
 
 const START_PATIENCE: Duration = Duration::from_secs(120);
@@ -22,14 +22,67 @@ const READY_INTERVAL: Duration = Duration::from_millis(5);
 /// How the kernel counts a process's time.
 const TICK: Duration = Duration::from_millis(10);
 
-pub(super) enum Program {
-    Rhumb(PathBuf),
-    Kubernetes(Peer),
+/// Which servers are measured.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The rhumb to measure.
+    #[arg(long, env = "RHUMB_BENCH_RHUMB")]
+    rhumb: Option<PathBuf>,
+    /// What else to tell rhumb when it starts, separated by spaces.
+    #[arg(long, env = "RHUMB_BENCH_RHUMB_FLAGS", allow_hyphen_values = true)]
+    rhumb_flags: Option<String>,
+    /// A kube-apiserver to compare with.
+    #[arg(long, env = "RHUMB_BENCH_KUBE_APISERVER")]
+    kube_apiserver: Option<PathBuf>,
+    /// The etcd that it keeps its objects in.
+    #[arg(long, env = "RHUMB_BENCH_ETCD", default_value = "etcd")]
+    etcd: String,
 }
 
-pub(super) struct Peer {
-    pub(super) apiserver: PathBuf,
-    pub(super) etcd: String,
+impl Arguments {
+    pub(crate) fn rhumb(&self) -> Result<Program> {
+        let program = self.rhumb.clone();
+        let flags = self.rhumb_flags.as_deref().unwrap_or_default();
+        Ok(Program::Rhumb(Rhumb {
+            program: program.context("RHUMB_BENCH_RHUMB or --rhumb must name a rhumb")?,
+            flags: flags.split_whitespace().map(str::to_owned).collect(),
+        }))
+    }
+
+    /// What to compare with, if anything.
+    pub(crate) fn peer(&self) -> Option<Program> {
+        let Some(apiserver) = self.kube_apiserver.clone() else {
+            eprintln!(
+                "RHUMB_BENCH_KUBE_APISERVER names no kube-apiserver: nothing to compare with"
+            );
+            return None;
+        };
+        let etcd = self.etcd.clone();
+        Some(Program::Kubernetes(Peer { apiserver, etcd }))
+    }
+}
+
+pub(crate) enum Program {
+    Rhumb(Rhumb),
+    Kubernetes(Peer),
+    /// Started by someone else.
+    Running(Running),
+}
+
+pub(crate) struct Rhumb {
+    program: PathBuf,
+    flags: Vec<String>,
+}
+
+pub(crate) struct Peer {
+    apiserver: PathBuf,
+    etcd: String,
+}
+
+pub(crate) struct Running {
+    pub(crate) endpoint: Endpoint,
+    /// Whose CPU time and memory are looked at, which needs the server to be on this machine.
+    pub(crate) processes: Vec<u32>,
 }
 
 impl fmt::Display for Program {
@@ -37,30 +90,33 @@ impl fmt::Display for Program {
         formatter.write_str(match self {
             Program::Rhumb(_) => "rhumb",
             Program::Kubernetes(_) => "kube-apiserver and etcd",
+            Program::Running(_) => "the running server",
         })
     }
 }
 
-pub(super) struct Server<'a> {
+pub(crate) struct Server<'a> {
     program: &'a Program,
-    pub(super) endpoint: Endpoint,
+    pub(crate) endpoint: Endpoint,
     /// From the start of the first process to the first good answer of `/readyz`.
-    pub(super) ready_in: Duration,
+    pub(crate) ready_in: Duration,
     processes: Processes,
     directory: TempDir,
 }
 
 /// What all processes of a server have used and hold.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Usage {
-    pub(super) cpu: Duration,
-    pub(super) resident_bytes: u64,
+pub(crate) struct Usage {
+    pub(crate) cpu: Duration,
+    pub(crate) resident_bytes: u64,
 }
 
 /// Dropped in this order: an API server must not see its etcd go.
+#[derive(Default)]
 struct Processes {
-    apiserver: Process,
+    apiserver: Option<Process>,
     etcd: Option<EtcdServer>,
+    of_others: Vec<u32>,
 }
 
 struct Process(Child);
@@ -74,7 +130,7 @@ impl Drop for Process {
 }
 
 impl<'a> Server<'a> {
-    pub(super) async fn start(program: &'a Program) -> Result<Self> {
+    pub(crate) async fn start(program: &'a Program) -> Result<Self> {
         let directory = tempfile::tempdir().context("no room for a server")?;
         let tokens = format!("{TOKEN},bench,bench,system:masters\n");
         fs::write(directory.path().join("tokens.csv"), tokens)?;
@@ -82,7 +138,7 @@ impl<'a> Server<'a> {
     }
 
     /// On the same data, after a crash.
-    pub(super) async fn start_again(self) -> Result<Self> {
+    pub(crate) async fn start_again(self) -> Result<Self> {
         drop(self.processes);
         Self::start_in(self.program, self.directory).await
     }
@@ -90,26 +146,25 @@ impl<'a> Server<'a> {
     async fn start_in(program: &'a Program, directory: TempDir) -> Result<Self> {
         let port = free_port()?;
         let begun = Instant::now();
-        let mut processes = match program {
-            Program::Rhumb(path) => Processes {
-                apiserver: start_rhumb(path, directory.path(), port)?,
-                etcd: None,
-            },
+        let mut processes = Processes::default();
+        let here = directory.path();
+        let endpoint = match program {
+            Program::Rhumb(rhumb) => {
+                let process = processes.apiserver.insert(start_rhumb(rhumb, here, port)?);
+                wait_until_ready(process, here, "data/pki/ca.crt", port).await?
+            }
             Program::Kubernetes(peer) => {
-                let etcd = EtcdServer::start(&peer.etcd, &directory.path().join("etcd")).await?;
-                Processes {
-                    apiserver: start_kubernetes(peer, &etcd, directory.path(), port)?,
-                    etcd: Some(etcd),
-                }
+                let etcd = EtcdServer::start(&peer.etcd, &here.join("etcd")).await?;
+                let etcd = processes.etcd.insert(etcd);
+                let process = start_kubernetes(peer, etcd, here, port)?;
+                let process = processes.apiserver.insert(process);
+                wait_until_ready(process, here, "certificates/apiserver.crt", port).await?
+            }
+            Program::Running(running) => {
+                processes.of_others.clone_from(&running.processes);
+                running.endpoint.clone()
             }
         };
-        let authority = directory.path().join(match program {
-            Program::Rhumb(_) => "data/pki/ca.crt",
-            Program::Kubernetes(_) => "certificates/apiserver.crt",
-        });
-        let endpoint = wait_until_ready(&mut processes.apiserver, &authority, port)
-            .await
-            .with_context(|| log_of(directory.path()))?;
         Ok(Self {
             program,
             endpoint,
@@ -119,17 +174,24 @@ impl<'a> Server<'a> {
         })
     }
 
-    pub(super) fn usage(&self) -> Result<Usage> {
-        let etcd = self.processes.etcd.as_ref().map(EtcdServer::id);
-        let ids = [Some(self.processes.apiserver.0.id()), etcd];
+    pub(crate) fn usage(&self) -> Result<Usage> {
+        let processes = &self.processes;
+        let apiserver = processes.apiserver.as_ref().map(|process| process.0.id());
+        let etcd = processes.etcd.as_ref().map(EtcdServer::id);
+        let of_others = processes.of_others.iter().copied();
         let mut sum = Usage::default();
-        for id in ids.into_iter().flatten() {
+        for id in apiserver.into_iter().chain(etcd).chain(of_others) {
             let one = usage_of(id).context("a server ended")?;
             sum.cpu += one.cpu;
             sum.resident_bytes += one.resident_bytes;
         }
         Ok(sum)
     }
+}
+
+/// What this process itself has used: a load generator that is busy all the time measures itself.
+pub(crate) fn own_usage() -> Result<Usage> {
+    usage_of(std::process::id()).context("no /proc")
 }
 
 fn usage_of(process: u32) -> Option<Usage> {
@@ -154,13 +216,14 @@ fn usage_of(process: u32) -> Option<Usage> {
     })
 }
 
-fn start_rhumb(program: &Path, directory: &Path, port: u16) -> Result<Process> {
-    let mut command = Command::new(program);
+fn start_rhumb(rhumb: &Rhumb, directory: &Path, port: u16) -> Result<Process> {
+    let mut command = Command::new(&rhumb.program);
     command
         .args(["up", "--secure-port", &port.to_string(), "--data-dir"])
         .arg(directory.join("data"))
         .arg("--token-auth-file")
-        .arg(directory.join("tokens.csv"));
+        .arg(directory.join("tokens.csv"))
+        .args(&rhumb.flags);
     spawn(&mut command, directory)
 }
 
@@ -210,25 +273,32 @@ fn log_of(directory: &Path) -> String {
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
 
-async fn wait_until_ready(process: &mut Process, authority: &Path, port: u16) -> Result<Endpoint> {
+async fn wait_until_ready(
+    process: &mut Process,
+    directory: &Path,
+    authority: &str,
+    port: u16,
+) -> Result<Endpoint> {
+    let authority = directory.join(authority);
     let begun = Instant::now();
     loop {
-        let problem = match try_endpoint(authority, port).await {
+        let problem = match try_endpoint(&authority, port).await {
             Ok(endpoint) => return Ok(endpoint),
             Err(problem) => problem,
         };
         if let Some(status) = process.0.try_wait()? {
-            bail!("the server ended with {status}");
+            bail!("{}\nthe server ended with {status}", log_of(directory));
         }
         if begun.elapsed() > START_PATIENCE {
-            return Err(problem.context("the server does not get ready"));
+            let context = format!("{}\nthe server does not get ready", log_of(directory));
+            return Err(problem.context(context));
         }
         tokio::time::sleep(READY_INTERVAL).await;
     }
 }
 
 async fn try_endpoint(authority: &Path, port: u16) -> Result<Endpoint> {
-    let endpoint = Endpoint::new(port, &fs::read(authority)?)?;
+    let endpoint = Endpoint::local(port, &fs::read(authority)?)?;
     let mut connection = endpoint.connect().await?;
     connection.ask(Method::GET, "/readyz", Bytes::new()).await?;
     Ok(endpoint)

@@ -1,0 +1,254 @@
+//! Lines on logarithmic axes as an SVG that is readable on light and on dark pages.
+
+use std::fmt::Write;
+
+pub(crate) struct Panel {
+    pub(crate) title: String,
+    pub(crate) x_label: String,
+    pub(crate) series: Vec<Series>,
+}
+
+pub(crate) struct Series {
+    pub(crate) name: String,
+    /// Both above zero, in the order of the first.
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+const WIDTH: f64 = 460.0;
+const HEIGHT: f64 = 380.0;
+const LEFT: f64 = 62.0;
+const RIGHT: f64 = 30.0;
+const TOP: f64 = 76.0;
+const BOTTOM: f64 = 52.0;
+
+const STYLE: &str = "\
+svg { --paper: #ffffff; --ink: #1f2328; --muted: #656d76; --grid: #d8dee4; --s0: #0969da; --s1: #bc4c00; --s2: #8250df }
+@media (prefers-color-scheme: dark) {
+  svg { --paper: #0d1117; --ink: #e6edf3; --muted: #8d96a0; --grid: #2b323b; --s0: #58a6ff; --s1: #f0883e; --s2: #bc8cff }
+}
+text { font: 12px system-ui, sans-serif; fill: var(--muted) }
+.title { font-size: 14px; font-weight: 600; fill: var(--ink) }
+.value { font-size: 11px; text-anchor: middle; paint-order: stroke; stroke: var(--paper); stroke-width: 4px }
+.grid { stroke: var(--grid); stroke-width: 1 }
+.line { fill: none; stroke-width: 2.5; stroke-linejoin: round; stroke-linecap: round }
+";
+
+/// The panels side by side.
+pub(crate) fn render(panels: &[Panel]) -> String {
+    let width = WIDTH * panels.len() as f64;
+    let mut svg = format!(
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {HEIGHT}" width="{width}" height="{HEIGHT}" role="img">
+<style>
+{STYLE}</style>
+<rect width="100%" height="100%" fill="var(--paper)"/>
+"#
+    );
+    for (number, panel) in panels.iter().enumerate() {
+        let left = WIDTH * number as f64;
+        svg += &format!("<g transform=\"translate({left} 0)\">\n");
+        svg += &Frame::around(panel).draw(panel);
+        svg += "</g>\n";
+    }
+    svg + "</svg>\n"
+}
+
+/// Where values stand: both axes from one power of ten to another.
+struct Frame {
+    x: Axis,
+    y: Axis,
+}
+
+/// A logarithmic axis.
+struct Axis {
+    first_power: i32,
+    last_power: i32,
+    from: f64,
+    to: f64,
+}
+
+impl Axis {
+    fn over(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Self {
+        let powers: Vec<f64> = values
+            .filter(|value| *value > 0.0)
+            .map(f64::log10)
+            .collect();
+        let least = powers.iter().copied().reduce(f64::min).unwrap_or(0.0);
+        let most = powers.iter().copied().reduce(f64::max).unwrap_or(1.0);
+        let first_power = least.floor() as i32;
+        Self {
+            first_power,
+            last_power: (most.ceil() as i32).max(first_power + 1),
+            from,
+            to,
+        }
+    }
+
+    fn at(&self, value: f64) -> f64 {
+        let first = f64::from(self.first_power);
+        let span = f64::from(self.last_power) - first;
+        let share = (value.log10() - first) / span;
+        self.from + share * (self.to - self.from)
+    }
+
+    fn ticks(&self) -> impl Iterator<Item = f64> {
+        (self.first_power..=self.last_power).map(|power| 10_f64.powi(power))
+    }
+}
+
+impl Frame {
+    fn around(panel: &Panel) -> Self {
+        let points = || panel.series.iter().flat_map(|series| &series.points);
+        Self {
+            x: Axis::over(points().map(|point| point.0), LEFT, WIDTH - RIGHT),
+            y: Axis::over(points().map(|point| point.1), HEIGHT - BOTTOM, TOP),
+        }
+    }
+
+    fn draw(&self, panel: &Panel) -> String {
+        let mut svg = String::new();
+        let _ = write_text(&mut svg, "title", LEFT, 26.0, "start", &panel.title);
+        for tick in self.x.ticks() {
+            let x = self.x.at(tick);
+            svg += &line_between(x, self.y.from, x, self.y.to);
+            let below = self.y.from + 18.0;
+            let _ = write_text(&mut svg, "tick", x, below, "middle", &short(tick));
+        }
+        for tick in self.y.ticks() {
+            let y = self.y.at(tick);
+            svg += &line_between(self.x.from, y, self.x.to, y);
+            let beside = self.x.from - 8.0;
+            let _ = write_text(&mut svg, "tick", beside, y + 4.0, "end", &short(tick));
+        }
+        let middle = f64::midpoint(self.x.from, self.x.to);
+        let below = HEIGHT - 12.0;
+        let _ = write_text(&mut svg, "label", middle, below, "middle", &panel.x_label);
+        let mut legend = LEFT;
+        for (number, series) in panel.series.iter().enumerate() {
+            svg += &self.draw_series(series, number);
+            legend += draw_legend(&mut svg, legend, &series.name, number);
+        }
+        svg
+    }
+
+    fn draw_series(&self, series: &Series, number: usize) -> String {
+        let points = series.points.iter();
+        let drawable = points.filter(|point| point.0 > 0.0 && point.1 > 0.0);
+        let places: Vec<(f64, f64, f64)> = drawable
+            .map(|point| (self.x.at(point.0), self.y.at(point.1), point.1))
+            .collect();
+        let path: Vec<String> = places
+            .iter()
+            .map(|(x, y, _)| format!("{x:.1},{y:.1}"))
+            .collect();
+        let mut svg = format!(
+            "<polyline class=\"line\" style=\"stroke: var(--s{number})\" points=\"{}\"/>\n",
+            path.join(" ")
+        );
+        for (x, y, value) in places {
+            let _ = writeln!(
+                svg,
+                r#"<circle cx="{x:.1}" cy="{y:.1}" r="4" style="fill: var(--s{number})"/>"#
+            );
+            let _ = write_text(&mut svg, "value", x, y - 10.0, "middle", &short(value));
+        }
+        svg
+    }
+}
+
+/// How wide it became.
+fn draw_legend(svg: &mut String, x: f64, name: &str, number: usize) -> f64 {
+    /// About how wide a letter is.
+    const LETTER: f64 = 6.5;
+    let _ = writeln!(
+        svg,
+        r#"<rect x="{x:.1}" y="40" width="14" height="4" rx="2" style="fill: var(--s{number})"/>"#
+    );
+    let _ = write_text(svg, "name", x + 20.0, 46.0, "start", name);
+    40.0 + LETTER * name.chars().count() as f64
+}
+
+fn line_between(x1: f64, y1: f64, x2: f64, y2: f64) -> String {
+    format!("<line class=\"grid\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>\n")
+}
+
+fn write_text(
+    svg: &mut String,
+    class: &str,
+    x: f64,
+    y: f64,
+    anchor: &str,
+    text: &str,
+) -> std::fmt::Result {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;");
+    writeln!(
+        svg,
+        r#"<text class="{class}" x="{x:.1}" y="{y:.1}" text-anchor="{anchor}">{text}</text>"#
+    )
+}
+
+/// Two digits that count, and a comma between thousands.
+fn short(value: f64) -> String {
+    if value < 1000.0 {
+        let digits = (1.0 - value.log10().floor()).clamp(0.0, 4.0) as usize;
+        let text = format!("{value:.digits$}");
+        let trimmed = match text.contains('.') {
+            true => text.trim_end_matches('0').trim_end_matches('.'),
+            false => &text,
+        };
+        return trimmed.to_owned();
+    }
+    let (thousands, rest) = ((value / 1000.0).floor(), value % 1000.0);
+    format!("{},{rest:03.0}", short_whole(thousands))
+}
+
+fn short_whole(value: f64) -> String {
+    match value < 1000.0 {
+        true => format!("{value:.0}"),
+        false => format!("{:.0},{:03.0}", (value / 1000.0).floor(), value % 1000.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_short() {
+        let check = |value, expected| assert_eq!(short(value), expected);
+        check(0.012, "0.012");
+        check(0.5, "0.5");
+        check(1.26, "1.3");
+        check(10.0, "10");
+        check(345.6, "346");
+        check(1000.0, "1,000");
+        check(6432.1, "6,432");
+        check(10_000.0, "10,000");
+        check(1_000_000.0, "1,000,000");
+    }
+
+    #[test]
+    fn each_power_of_ten_is_as_far_from_the_next() {
+        let axis = Axis::over([100.0, 10_000.0].into_iter(), 0.0, 200.0);
+        assert_eq!(axis.ticks().collect::<Vec<_>>(), [100.0, 1000.0, 10_000.0]);
+        assert!((axis.at(1000.0) - 100.0).abs() < 1e-9);
+        let upward = Axis::over([3.0, 40.0].into_iter(), 100.0, 0.0);
+        assert!((upward.at(1.0) - 100.0).abs() < 1e-9);
+        assert!((upward.at(100.0)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_cannot_be_drawn_is_left_out() {
+        let panel = Panel {
+            title: "a < b".into(),
+            x_label: "x".into(),
+            series: vec![Series {
+                name: "one".into(),
+                points: vec![(10.0, 0.0), (100.0, 5.0)],
+            }],
+        };
+        let svg = render(&[panel]);
+        assert_eq!(svg.matches("<circle").count(), 1);
+        assert!(svg.contains("a &lt; b"));
+        assert!(!svg.contains("NaN") && !svg.contains("inf"));
+    }
+}

@@ -1,0 +1,59 @@
+//! What many times have in common.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// Times by the share that took at most so long, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Percentiles {
+    pub(crate) p50_ms: f64,
+    pub(crate) p90_ms: f64,
+    pub(crate) p99_ms: f64,
+    pub(crate) max_ms: f64,
+}
+
+impl Percentiles {
+    /// Of nothing, all are zero.
+    pub(crate) fn of(mut times: Vec<Duration>) -> Self {
+        times.sort_unstable();
+        // The nearest rank: the smallest time that at least this share did not exceed.
+        let at = |share: f64| {
+            let rank = (times.len() as f64 * share).ceil() as usize;
+            let time = times.get(rank.saturating_sub(1));
+            time.copied().unwrap_or_default().as_secs_f64() * 1e3
+        };
+        Self {
+            p50_ms: at(0.50),
+            p90_ms: at(0.90),
+            p99_ms: at(0.99),
+            max_ms: at(1.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(times_ms: impl IntoIterator<Item = u64>, expected: [f64; 4]) {
+        let times = times_ms.into_iter().map(Duration::from_millis).collect();
+        let [p50_ms, p90_ms, p99_ms, max_ms] = expected;
+        let expected = Percentiles {
+            p50_ms,
+            p90_ms,
+            p99_ms,
+            max_ms,
+        };
+        assert_eq!(Percentiles::of(times), expected);
+    }
+
+    #[test]
+    fn ranks_are_the_nearest() {
+        check([], [0.0; 4]);
+        check([7], [7.0; 4]);
+        check([2, 1], [1.0, 2.0, 2.0, 2.0]);
+        check((1..=100).rev(), [50.0, 90.0, 99.0, 100.0]);
+        check(1..=1000, [500.0, 900.0, 990.0, 1000.0]);
+    }
+}

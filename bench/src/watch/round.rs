@@ -1,0 +1,283 @@
+//! One server, one number of watchers, and all that is measured of them.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use http::Method;
+use serde::Serialize;
+
+use super::Arguments;
+use super::churn;
+use super::history::{self, History};
+use super::load::{self, Deliveries};
+use super::watchers::{self, Watchers};
+use crate::client::Connection;
+use crate::pods;
+use crate::servers::{self, Program, Server, Usage};
+use crate::stats::Percentiles;
+
+/// Pods that are created before anything is measured: a server's first requests are like no others.
+const WARM_UP_PODS: usize = 200;
+
+/// When no event has come for so long, none is expected any more.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// More problems than this say nothing new.
+const PROBLEMS_MAX: usize = 10;
+
+#[derive(Serialize)]
+pub(super) struct Round {
+    pub(super) server: String,
+    pub(super) is_peer: bool,
+    pub(super) watchers: usize,
+    /// Pods that were created or, with churn, changes that were made.
+    pub(super) changes: usize,
+    pub(super) per_second: f64,
+    /// Events that watchers were told.
+    pub(super) events: usize,
+    pub(super) deliveries: Option<Deliveries>,
+    /// The lag beside watchers that do not read.
+    pub(super) stalled: Option<Percentiles>,
+    pub(super) cpu_us_per_change: f64,
+    pub(super) generator_cpu_us_per_change: f64,
+    pub(super) bytes_per_watcher: f64,
+    pub(super) problems: Vec<String>,
+}
+
+impl Round {
+    pub(super) async fn run(
+        arguments: &Arguments,
+        program: &Program,
+        watchers: usize,
+    ) -> Result<Self> {
+        let server = Server::start(program).await?;
+        let stage = Stage::set(arguments, &server, watchers).await?;
+        let mut round = Self {
+            server: program.to_string(),
+            is_peer: matches!(program, Program::Kubernetes(_)),
+            watchers,
+            changes: arguments.pods,
+            per_second: 0.0,
+            events: 0,
+            deliveries: None,
+            stalled: None,
+            cpu_us_per_change: 0.0,
+            generator_cpu_us_per_change: 0.0,
+            bytes_per_watcher: stage.bytes_per_watcher,
+            problems: Vec::new(),
+        };
+        let before = Cpu::now(&server)?;
+        if arguments.churn {
+            round.churn(&stage, before).await?;
+        } else {
+            round.create(&stage, before).await?;
+            let fewest = arguments.watchers.iter().min() == Some(&watchers);
+            if fewest && arguments.stalled > 0 {
+                round.create_beside_stalled(&stage).await?;
+            }
+        }
+        Ok(round)
+    }
+
+    async fn create(&mut self, stage: &Stage<'_>, before: Cpu) -> Result<()> {
+        let first = stage.first_pod + WARM_UP_PODS;
+        let deliveries = self.create_from(stage, first).await?;
+        self.spent(before, Cpu::now(stage.server)?);
+        self.events = deliveries.delivered;
+        self.deliveries = Some(deliveries);
+        Ok(())
+    }
+
+    async fn create_beside_stalled(&mut self, stage: &Stage<'_>) -> Result<()> {
+        let (endpoint, arguments) = (&stage.server.endpoint, stage.arguments);
+        eprintln!("  and {} that do not read", arguments.stalled);
+        let (version, http) = (stage.version().await?, arguments.http);
+        let stalled = watchers::open_stalled(endpoint, arguments.stalled, &version, http).await?;
+        // The first half fills the buffers that stand between the server and who does not read.
+        let first = stage.first_pod + WARM_UP_PODS + arguments.pods;
+        self.create_from(stage, first).await?;
+        let deliveries = self.create_from(stage, first + arguments.pods).await?;
+        drop(stalled);
+        self.stalled = Some(deliveries.lag);
+        Ok(())
+    }
+
+    async fn create_from(&mut self, stage: &Stage<'_>, first: usize) -> Result<Deliveries> {
+        let Stage {
+            server, arguments, ..
+        } = stage;
+        let (pods, rate) = (first..first + arguments.pods, arguments.rate);
+        let told = stage.watchers.events();
+        let created = load::create(&server.endpoint, pods, self.watchers, rate).await?;
+        stage.wait_for(told + created.len()).await;
+        let streams = stage.watchers.streams();
+        let deliveries = Deliveries::count(&created, &streams);
+        self.per_second = load::sent_per_second(&created);
+        for (watcher, stream) in streams.iter().enumerate() {
+            let end = stream.end.iter();
+            self.note(end.map(|end| format!("the watch of watcher {watcher} ended: {end}")));
+        }
+        if !deliveries.all_right() {
+            let Deliveries {
+                missed,
+                wrong,
+                repeated,
+                ..
+            } = deliveries;
+            self.note([format!(
+                "{missed} missed, {wrong} wrong, {repeated} repeated"
+            )]);
+        }
+        Ok(deliveries)
+    }
+
+    async fn churn(&mut self, stage: &Stage<'_>, before: Cpu) -> Result<()> {
+        let Stage {
+            server, arguments, ..
+        } = stage;
+        let (endpoint, apps) = (&server.endpoint, self.watchers);
+        let everything = Watchers::open_one_of_all(endpoint, &stage.since, arguments.http).await?;
+        let first = stage.first_pod + WARM_UP_PODS;
+        let begun = std::time::Instant::now();
+        let changes = churn::run(endpoint, first, arguments.pods, apps, arguments.rate).await?;
+        self.per_second = changes.len() as f64 / begun.elapsed().as_secs_f64();
+        everything.wait_for(changes.len(), PATIENCE).await;
+        everything.wait_until_quiet().await;
+        let streams = everything.streams();
+        let history = History::of(streams.first().context("no watcher of everything")?);
+        let due = history.due(apps);
+        stage.wait_for(due.iter().map(Vec::len).sum()).await;
+        self.spent(before, Cpu::now(server)?);
+        // What is not due may still be on its way.
+        stage.watchers.wait_until_quiet().await;
+        self.events = stage.watchers.events();
+        self.note(history.problems(&changes));
+        let streams = stage.watchers.streams();
+        let pairs = streams.iter().zip(&due).enumerate();
+        self.note(pairs.filter_map(|(app, (stream, due))| history::check(app, stream, due)));
+        Ok(())
+    }
+
+    fn note(&mut self, problems: impl IntoIterator<Item = String>) {
+        let room = PROBLEMS_MAX - self.problems.len();
+        self.problems.extend(problems.into_iter().take(room));
+    }
+
+    fn spent(&mut self, before: Cpu, after: Cpu) {
+        let per_change = |before: Duration, after: Duration| {
+            after.saturating_sub(before).as_secs_f64() * 1e6 / self.changes as f64
+        };
+        self.cpu_us_per_change = per_change(before.server, after.server);
+        self.generator_cpu_us_per_change = per_change(before.generator, after.generator);
+    }
+
+    /// A peer that errs is worth a line, not a failure.
+    pub(super) fn is_wrong(&self) -> bool {
+        !self.is_peer && !self.problems.is_empty()
+    }
+}
+
+impl fmt::Display for Round {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{}, {} watchers: {} changes, {:.0}/s, {} events, {:.0} µs CPU each, {:.1} KB a watcher",
+            self.server,
+            self.watchers,
+            self.changes,
+            self.per_second,
+            self.events,
+            self.cpu_us_per_change,
+            self.bytes_per_watcher / 1e3,
+        )
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Cpu {
+    server: Duration,
+    generator: Duration,
+}
+
+impl Cpu {
+    fn now(server: &Server<'_>) -> Result<Self> {
+        Ok(Self {
+            server: server.usage()?.cpu,
+            generator: servers::own_usage()?.cpu,
+        })
+    }
+}
+
+/// A server with its watchers, ready for a load.
+struct Stage<'a> {
+    arguments: &'a Arguments,
+    server: &'a Server<'a>,
+    watchers: Watchers,
+    bytes_per_watcher: f64,
+    first_pod: usize,
+    /// The version that the watchers began at.
+    since: String,
+}
+
+impl<'a> Stage<'a> {
+    async fn set(
+        arguments: &'a Arguments,
+        server: &'a Server<'a>,
+        watchers: usize,
+    ) -> Result<Self> {
+        let endpoint = &server.endpoint;
+        let settle = Duration::from_secs(arguments.settle_seconds);
+        pods::create_namespaces(&mut endpoint.connect().await?).await?;
+        let first_pod = first_pod(arguments)?;
+        let warm_up = first_pod..first_pod + WARM_UP_PODS;
+        load::create(endpoint, warm_up, watchers, arguments.rate).await?;
+        tokio::time::sleep(settle).await;
+        let since = version(&mut endpoint.connect().await?).await?;
+        let before: Usage = server.usage()?;
+        let opened = Watchers::open(endpoint, watchers, &since, arguments.http).await?;
+        tokio::time::sleep(settle).await;
+        let grown = server.usage()?.resident_bytes as f64 - before.resident_bytes as f64;
+        Ok(Self {
+            arguments,
+            server,
+            watchers: opened,
+            bytes_per_watcher: grown / watchers as f64,
+            first_pod,
+            since,
+        })
+    }
+
+    async fn version(&self) -> Result<String> {
+        version(&mut self.server.endpoint.connect().await?).await
+    }
+
+    async fn wait_for(&self, events: usize) {
+        if !self.watchers.wait_for(events, PATIENCE).await {
+            let (came, seconds) = (self.watchers.events(), PATIENCE.as_secs());
+            eprintln!("  {came} of {events} events came, and none for {seconds} s");
+        }
+    }
+}
+
+/// Which version the pods are at.
+async fn version(connection: &mut Connection) -> Result<String> {
+    let list = connection.ask(Method::GET, "/api/v1/pods?limit=1", Bytes::new());
+    let list: serde_json::Value = serde_json::from_slice(&list.await?)?;
+    let version = list["metadata"]["resourceVersion"].as_str();
+    Ok(version.context("a list without a version")?.to_owned())
+}
+
+/// A running server may have pods of an earlier run, and theirs are other names.
+fn first_pod(arguments: &Arguments) -> Result<usize> {
+    /// More pods than one run creates.
+    const PODS_A_RUN: u64 = 100_000;
+    /// As many as the numbers of pods have room for.
+    const RUNS: u64 = 40_000;
+    if arguments.running.server.is_none() {
+        return Ok(0);
+    }
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+    Ok(usize::try_from(now.as_secs() % RUNS * PODS_A_RUN)?)
+}
