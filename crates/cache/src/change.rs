@@ -1,6 +1,6 @@
 //! One change of one object, shared by the history and all who are told of it.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use rhumb_meta::{ObjectKey, Revision};
@@ -73,7 +73,12 @@ pub(crate) struct Change {
     departed: OnceLock<Arc<Entry>>,
     /// The frame for those who see the object for the first time though it was there before.
     arrived: OnceLock<Bytes>,
+    /// The event in further forms, as long as it is young.
+    forms: Mutex<Vec<(Arc<str>, EventKind, Bytes)>>,
 }
+
+/// How many forms of an event are kept. There are as many as there are media and versions, which is few.
+const FORMS_MAX: usize = 16;
 
 impl Change {
     pub(crate) fn new(
@@ -93,6 +98,7 @@ impl Change {
             projector,
             departed: OnceLock::new(),
             arrived: OnceLock::new(),
+            forms: Mutex::default(),
         }
     }
 
@@ -117,6 +123,33 @@ impl Change {
             return Some(entry.frame(kind));
         }
         Some(self.arrived.get_or_init(|| entry.frame(kind)).clone())
+    }
+
+    /// The event in a form that the caller knows. Made once, whoever asks while it is young.
+    pub(crate) fn form<E>(
+        &self,
+        name: &Arc<str>,
+        kind: EventKind,
+        make: impl FnOnce() -> Result<Bytes, E>,
+    ) -> Result<Bytes, E> {
+        // Held while it is made: the others would make the same.
+        let mut forms = self.forms.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = forms
+            .iter()
+            .find(|(other, of, _)| *of == kind && other == name);
+        if let Some((_, _, bytes)) = known {
+            return Ok(bytes.clone());
+        }
+        let bytes = make()?;
+        if forms.len() < FORMS_MAX {
+            forms.push((Arc::clone(name), kind, bytes.clone()));
+        }
+        Ok(bytes)
+    }
+
+    /// Whoever asks for further forms from now on makes them.
+    pub(crate) fn forget_forms(&self) {
+        *self.forms.lock().unwrap_or_else(PoisonError::into_inner) = Vec::new();
     }
 
     /// About what the history keeps for it. The last state of what is gone is there as it was, and as it is told.

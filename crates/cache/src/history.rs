@@ -20,6 +20,9 @@ const SEGMENT_CHANGES: usize = 256;
 /// The same in bytes: what is given up at a time should be little.
 const SEGMENT_BYTES: usize = 1024 * 1024;
 
+/// So many changes are young: what was made of them for one watcher is kept for the others.
+const YOUNG_CHANGES: u64 = 512;
+
 #[derive(Debug)]
 pub(crate) struct History {
     /// Never empty; the last one is being filled.
@@ -87,6 +90,25 @@ impl History {
         last.last_at = now;
         self.bytes += bytes;
         self.changes += changes.len();
+        for change in changes {
+            self.forget_forms(change.sequence);
+        }
+    }
+
+    /// Nearly all watchers have been told of what happened so long before this change.
+    fn forget_forms(&self, sequence: u64) {
+        let grown_up = sequence
+            .checked_sub(YOUNG_CHANGES)
+            .and_then(|sequence| self.change(sequence));
+        if let Some(change) = grown_up {
+            change.forget_forms();
+        }
+    }
+
+    fn change(&self, sequence: u64) -> Option<&Arc<Change>> {
+        let segment = self.segments.get(self.segment_index(sequence)?)?;
+        let index = usize::try_from(sequence - segment.base.sequence).ok()?;
+        segment.changes.get(index)
     }
 
     /// Gives up what is old, or too much. `latest` is the version after the last change. Returns what was given
@@ -143,15 +165,20 @@ impl History {
 
     /// Up to `limit` changes from this one on; `None` if some of them are no longer here.
     pub(crate) fn read_from(&self, sequence: u64, limit: usize) -> Option<Vec<Arc<Change>>> {
-        let begun = self
-            .segments
-            .partition_point(|segment| segment.base.sequence <= sequence);
-        let index = begun.checked_sub(1)?;
+        let index = self.segment_index(sequence)?;
         let segment = self.segments.get(index)?;
         let skip = usize::try_from(sequence - segment.base.sequence).ok()?;
         let rest = self.segments.range(index..);
         let changes = rest.flat_map(|segment| &segment.changes).skip(skip);
         Some(changes.take(limit).cloned().collect())
+    }
+
+    /// The segment that has this change, or will have it.
+    fn segment_index(&self, sequence: u64) -> Option<usize> {
+        let begun = self
+            .segments
+            .partition_point(|segment| segment.base.sequence <= sequence);
+        begun.checked_sub(1)
     }
 
     fn segment_at(&self, revision: Revision) -> Result<&Segment, HistoryError> {

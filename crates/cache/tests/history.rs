@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rhumb_cache::{HistoryError, Options, Start, WatchEnd, WatchRequest};
+use rhumb_cache::{HistoryError, Message, Options, Start, WatchEnd, WatchRequest};
 use rhumb_meta::{Clock, ManualClock, Revision};
 use rhumb_store::Store;
 use rhumb_store_conformance::Random;
@@ -297,4 +297,38 @@ async fn the_numbers_add_up() {
         (0, 0, 0, 3)
     );
     assert_eq!(hub.revision(), Revision::new(3));
+}
+
+#[tokio::test]
+async fn what_was_made_of_an_event_is_made_once_while_the_event_is_young() {
+    let memory = Memory::new();
+    let store: Arc<dyn Store> = memory.clone();
+    let hub = start(&store, Options::default()).await;
+    let mut watchers = [(); 3].map(|()| watch(&pods(&hub), Start::Latest));
+    put(&*store, "pods/ns/a", ";;1").await;
+    let (made, form) = (std::cell::Cell::new(0), Arc::from("a form"));
+    let make = || {
+        made.set(made.get() + 1);
+        Ok::<_, ()>(bytes::Bytes::from("bytes"))
+    };
+    let mut first = None;
+    for watcher in &mut watchers {
+        let Message::Event(event) = next(watcher).await.expect("an event") else {
+            panic!("not an event");
+        };
+        assert_eq!(event.form(&form, make), Ok("bytes".into()));
+        first = Some(event);
+    }
+    assert_eq!(made.get(), 1);
+    let event = first.expect("events");
+    let failed = event.form(&"another".into(), || Err("no"));
+    assert_eq!(failed, Err("no"));
+    assert_eq!(event.form(&"another".into(), make), Ok("bytes".into()));
+    assert_eq!(made.get(), 2);
+    for index in 0..600 {
+        put(&*store, "pods/ns/b", &format!(";;{index}")).await;
+    }
+    current(&hub).await;
+    assert_eq!(event.form(&form, make), Ok("bytes".into()));
+    assert_eq!(made.get(), 3, "what is old is not kept in every form");
 }

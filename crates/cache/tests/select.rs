@@ -8,7 +8,7 @@ use std::time::Duration;
 use rhumb_cache::{
     Attribute, Cache, Hub, IndexOptions, Options, Origin, Scope, Snapshot, WatchRequest,
 };
-use rhumb_meta::ObjectKey;
+use rhumb_meta::{Clock, ManualClock, ObjectKey};
 use rhumb_store::{Expect, Store, Transaction};
 use rhumb_store_conformance::Random;
 use support::memory::Memory;
@@ -282,4 +282,37 @@ async fn an_index_that_no_room_is_left_for_is_not_built() {
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert_eq!(adaptive(&cache), []);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_that_lists_no_longer_use_is_dropped() {
+    let memory = Memory::new();
+    fill(&*memory, 2_000).await;
+    let store: Arc<dyn Store> = memory.clone();
+    let clock = Arc::new(ManualClock::default());
+    let options = Options {
+        clock: Arc::clone(&clock) as Arc<dyn Clock>,
+        ..Options::default()
+    };
+    let hub = start(&store, options).await;
+    let cache = pods(&hub);
+    let asked = request("job=j3", "");
+    for _ in 0..100 {
+        cost(&cache, &asked);
+    }
+    until(|| !adaptive(&cache).is_empty()).await;
+    // Time enough for the reader to look after its caches.
+    let a_while = || tokio::time::sleep(Duration::from_secs(60));
+    clock.advance(Duration::from_secs(590));
+    a_while().await;
+    assert_eq!(adaptive(&cache).len(), 1);
+    clock.advance(Duration::from_secs(20));
+    a_while().await;
+    assert_eq!(adaptive(&cache), []);
+    assert_eq!(cost(&cache, &asked), (2_000, 10));
+    // It may come again, and there is room for it again.
+    for _ in 0..100 {
+        cost(&cache, &asked);
+    }
+    until(|| !adaptive(&cache).is_empty()).await;
 }

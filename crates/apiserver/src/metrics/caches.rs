@@ -324,11 +324,8 @@ impl<'e> Family<'e> {
         let within: u64 = buckets.iter().map(|(_, count)| count).sum();
         buckets.push((f64::MAX, distribution.count - within));
         let sum = distribution.sum as f64 / unit;
-        self.0.encode_family(labels)?.encode_histogram::<NoLabelSet>(
-            sum,
-            distribution.count,
-            &buckets,
-            None,
-        )
+        self.0
+            .encode_family(labels)?
+            .encode_histogram::<NoLabelSet>(sum, distribution.count, &buckets, None)
     }
 }

@@ -83,6 +83,16 @@ impl Shape {
         })
     }
 
+    /// The same for all requests that get an object in the same bytes.
+    pub(super) fn form_name(&self) -> String {
+        let accept = &self.accept;
+        let (media, form) = (accept.media.name(), accept.form);
+        format!(
+            "{media} {form:?} {} {}",
+            accept.meta_version, self.api_version
+        )
+    }
+
     /// Whether cached bytes can be sent as they are.
     pub(super) fn is_plain(&self) -> bool {
         self.accept.form == Form::Object && self.conversion.is_none()

@@ -74,6 +74,7 @@ pub(crate) async fn frames(call: &Call<'_>) -> Result<Frames, Status> {
     bookmarks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     Ok(Frames {
         source: watcher,
+        form: shape.form_name().into(),
         shape,
         kind: call.resource.kind.name.to_string(),
         api_version: call.version.api_version.clone(),
@@ -132,6 +133,8 @@ enum Source {
 pub(crate) struct Frames {
     source: Source,
     shape: Shape,
+    /// What all watches with frames of the same form call it.
+    form: Arc<str>,
     kind: String,
     api_version: String,
     clock: Arc<dyn Clock>,
@@ -229,23 +232,27 @@ impl Frames {
     }
 
     fn event(&mut self, event: &Event) -> Bytes {
-        if self.shape.accept.media == Media::Protobuf {
-            let object = self.shape.tree(event.entry().json_slice());
-            let frame = object.and_then(|object| self.sealed(event.kind().as_str(), &object));
-            return frame.unwrap_or_else(|status| error_frame(&self.shape, &status));
-        }
-        if self.shape.is_plain() {
-            return event.frame();
-        }
-        let json = event.entry().json();
-        let object = match self.shape.accept.form {
-            Form::Table => self.table(&json),
-            _ => self.shape.object(&json, self.clock.wall()),
+        let kind = event.kind().as_str();
+        let frame = if self.shape.accept.form == Form::Table {
+            // Rows tell ages, and only the first table has columns: each watcher has its own.
+            let table = self.table(&event.entry().json());
+            table.map(|table| typed_line(kind, &table))
+        } else if self.shape.accept.media == Media::Protobuf {
+            event.form(&self.form, || {
+                let object = self.shape.tree(event.entry().json_slice())?;
+                self.sealed(kind, &object)
+            })
+        } else if self.shape.is_plain() {
+            Ok(event.frame())
+        } else {
+            event.form(&self.form, || {
+                let object = self
+                    .shape
+                    .object(&event.entry().json(), self.clock.wall())?;
+                Ok(typed_line(kind, &object))
+            })
         };
-        match object {
-            Ok(object) => typed_line(event.kind().as_str(), &object),
-            Err(status) => error_frame(&self.shape, &status),
-        }
+        frame.unwrap_or_else(|status| error_frame(&self.shape, &status))
     }
 
     /// A table of one row. Only the first has the columns.

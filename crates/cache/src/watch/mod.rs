@@ -142,6 +142,19 @@ impl Event {
         shared.unwrap_or_else(|| self.entry().frame(self.kind))
     }
 
+    /// The event in a form that the caller knows by name, such as protobuf. Made once for all who are told of a
+    /// change about when it happens.
+    pub fn form<E>(
+        &self,
+        name: &Arc<str>,
+        make: impl FnOnce() -> Result<Bytes, E>,
+    ) -> Result<Bytes, E> {
+        match &self.source {
+            Source::Listed(_) => make(),
+            Source::Changed(change, _) => change.form(name, self.kind, make),
+        }
+    }
+
     /// What the object was before, if it was served: for those who convert or filter events themselves.
     pub fn previous(&self) -> Option<&Arc<Entry>> {
         match &self.source {
