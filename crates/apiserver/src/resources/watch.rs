@@ -12,10 +12,10 @@ use rhumb_schema::protobuf::watch_frame;
 use serde_json::{Value, json};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
-use super::Call;
 use super::get::parse_version;
 use super::list::field_selector;
 use super::render::Shape;
+use super::{Call, history_status};
 use crate::http::{Body, Reply, protobuf_status};
 use crate::request::{ALL_FORMS, Form, ListOptions, Media};
 
@@ -67,7 +67,7 @@ pub(crate) async fn frames(call: &Call<'_>) -> Result<Frames, Status> {
         Err(HistoryError::Expired { oldest, .. }) => {
             Source::Failed(expired(&options.resource_version, oldest))
         }
-        Err(other) => return Err(Status::internal_error(other)),
+        Err(other) => return Err(history_status(other)),
     };
     let mut bookmarks =
         tokio::time::interval_at(Instant::now() + BOOKMARK_INTERVAL, BOOKMARK_INTERVAL);

@@ -1,3 +1,5 @@
+mod ending;
+
 use http::Method;
 use serde_json::{Value, json};
 
