@@ -1,4 +1,5 @@
 mod ending;
+mod eviction;
 
 use http::Method;
 use serde_json::{Value, json};
