@@ -1,6 +1,7 @@
 //! GET of one object.
 
 use http::StatusCode;
+use rhumb_meta::gotext::quote;
 use rhumb_meta::{Revision, Status};
 
 use super::render::Shape;
@@ -35,14 +36,47 @@ pub(super) async fn await_version(call: &Call<'_>, version: &str) -> Result<(), 
 }
 
 pub(super) fn parse_version(text: &str) -> Result<Revision, Status> {
-    text.parse::<u64>().map(Revision::new).map_err(|_| {
-        let error = if text.bytes().all(|byte| byte.is_ascii_digit()) {
-            "value out of range"
-        } else {
-            "invalid syntax"
-        };
+    parse_uint(text).map(Revision::new).map_err(|error| {
         Status::bad_request(format!(
-            "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {error}"
+            "resourceVersion: Invalid value: {}: {error}",
+            quote(text)
         ))
     })
+}
+
+/// A whole number as Go's `strconv.ParseUint` reads it, which knows no sign, or its error.
+pub(super) fn parse_uint(text: &str) -> Result<u64, String> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let error = match text.parse() {
+        Ok(number) if is_number => return Ok(number),
+        _ if is_number => "value out of range",
+        _ => "invalid syntax",
+    };
+    Err(format!(
+        "strconv.ParseUint: parsing {}: {error}",
+        quote(text)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_have_no_sign() {
+        for (text, expect) in [
+            ("0", Ok(0)),
+            ("05", Ok(5)),
+            ("18446744073709551615", Ok(u64::MAX)),
+            ("18446744073709551616", Err("value out of range")),
+            ("+5", Err("invalid syntax")),
+            ("-5", Err("invalid syntax")),
+            ("", Err("invalid syntax")),
+            ("x", Err("invalid syntax")),
+        ] {
+            let expect =
+                expect.map_err(|error| format!("strconv.ParseUint: parsing \"{text}\": {error}"));
+            assert_eq!(parse_uint(text), expect);
+        }
+    }
 }

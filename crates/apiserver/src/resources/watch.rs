@@ -85,11 +85,14 @@ pub(crate) async fn frames(call: &Call<'_>) -> Result<Frames, Status> {
     })
 }
 
-fn timeout(seconds: Option<u64>) -> Duration {
-    let seconds = seconds.unwrap_or_else(|| {
-        let jitter = u64::from(uuid::Uuid::new_v4().as_bytes()[0]);
-        TIMEOUT_SECONDS_MIN + TIMEOUT_SECONDS_MIN * jitter / 256
-    });
+fn timeout(seconds: Option<i64>) -> Duration {
+    let seconds = match seconds {
+        Some(seconds) => u64::try_from(seconds).unwrap_or(0),
+        None => {
+            let jitter = u64::from(uuid::Uuid::new_v4().as_bytes()[0]);
+            TIMEOUT_SECONDS_MIN + TIMEOUT_SECONDS_MIN * jitter / 256
+        }
+    };
     // Far enough away to be never, near enough to be a time.
     Duration::from_secs(seconds.min(u64::from(u32::MAX)))
 }

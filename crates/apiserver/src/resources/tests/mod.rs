@@ -1,5 +1,6 @@
 mod ending;
 mod eviction;
+mod reading;
 
 use http::Method;
 use serde_json::{Value, json};
