@@ -145,6 +145,11 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
+    /// What the frames are written in.
+    pub(crate) fn media(&self) -> Media {
+        self.shape.accept.media
+    }
+
     /// The next frame; `None` when the watch is over.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         loop {
