@@ -106,8 +106,10 @@ impl Call<'_> {
             .await
             .map_err(|error| self.store_failed(&error))?
             .ok_or_else(|| self.not_found())?;
-        let mut object: Object =
-            serde_json::from_slice(&entry.value).map_err(Status::internal_error)?;
+        let mut object = storage
+            .forms
+            .read(&entry.value)
+            .map_err(Status::internal_error)?;
         object.set_meta("resourceVersion", entry.modified.to_string());
         Ok(Current {
             object,

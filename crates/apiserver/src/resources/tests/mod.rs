@@ -1,5 +1,6 @@
 mod ending;
 mod eviction;
+mod foreign;
 mod reading;
 
 use http::Method;
