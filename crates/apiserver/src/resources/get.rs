@@ -4,8 +4,8 @@ use http::StatusCode;
 use rhumb_meta::gotext::quote;
 use rhumb_meta::{Revision, Status};
 
+use super::Call;
 use super::render::Shape;
-use super::{Call, Storage};
 use crate::http::Reply;
 use crate::request::ALL_FORMS;
 
@@ -14,16 +14,12 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Reply, Status> {
     let shape = Shape::of(call, ALL_FORMS)?;
     let key = call.key()?;
     await_version(call, call.query.text("resourceVersion")).await?;
-    let snapshot = storage.cache.snapshot();
-    let entry = snapshot
+    let entry = storage
+        .cache
         .get(&key)
-        .map_err(|error| unreadable(storage, &error))?
+        .map_err(Status::internal_error)?
         .ok_or_else(|| call.not_found())?;
     shape.whole(StatusCode::OK, &entry.json(), call.now)
-}
-
-pub(super) fn unreadable(_storage: &Storage, error: &rhumb_cache::Unreadable) -> Status {
-    Status::internal_error(error)
 }
 
 /// Waits until the cache is as new as the client asks: absent means everything that was written, "0" anything.

@@ -84,8 +84,8 @@ impl Call<'_> {
     pub(super) async fn current(&self, key: &ObjectKey) -> Result<Current, Status> {
         let storage = self.storage()?;
         self.api.fresh(self).await?;
-        let snapshot = storage.cache.snapshot();
-        let entry = snapshot
+        let entry = storage
+            .cache
             .get(key)
             .map_err(Status::internal_error)?
             .ok_or_else(|| self.not_found())?;

@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use rhumb_meta::Revision;
-use rhumb_store::{ChangeStream, Entry, Page, Range, Result, Store, Transaction};
+use rhumb_store::{ChangeEvent, ChangeStream, Entry, Page, Range, Result, Store, Transaction};
+use tokio::time::Instant;
 
 type Meanwhile = dyn Fn(&Transaction) -> Option<Transaction> + Send + Sync;
 
@@ -13,6 +15,8 @@ type Meanwhile = dyn Fn(&Transaction) -> Option<Transaction> + Send + Sync;
 pub(crate) struct Others {
     store: Arc<dyn Store>,
     meanwhile: Box<Meanwhile>,
+    /// How late changes are told.
+    delay: Duration,
 }
 
 impl Others {
@@ -23,7 +27,46 @@ impl Others {
         Arc::new(Others {
             store: Arc::new(store),
             meanwhile: Box::new(meanwhile),
+            delay: Duration::ZERO,
         })
+    }
+
+    /// A store whose changes come late: another server has seen them already.
+    pub(crate) fn late(store: Arc<dyn Store>, delay: Duration) -> Arc<Others> {
+        Arc::new(Others {
+            store,
+            meanwhile: Box::new(|_| None),
+            delay,
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Late {
+    changes: Box<dyn ChangeStream>,
+    delay: Duration,
+    /// Read and not told yet.
+    pending: Option<(ChangeEvent, Instant)>,
+}
+
+#[async_trait]
+impl ChangeStream for Late {
+    async fn next(&mut self) -> Result<ChangeEvent> {
+        if self.pending.is_none() {
+            let event = self.changes.next().await?;
+            self.pending = Some((event, Instant::now() + self.delay));
+        }
+        if let Some((_, due)) = &self.pending {
+            tokio::time::sleep_until(*due).await;
+        }
+        match self.pending.take() {
+            Some((event, _)) => Ok(event),
+            None => self.changes.next().await,
+        }
+    }
+
+    async fn request_progress(&mut self) -> Result<()> {
+        self.changes.request_progress().await
     }
 }
 
@@ -51,7 +94,11 @@ impl Store for Others {
     }
 
     async fn changes(&self, prefix: &str, after: Revision) -> Result<Box<dyn ChangeStream>> {
-        self.store.changes(prefix, after).await
+        Ok(Box::new(Late {
+            changes: self.store.changes(prefix, after).await?,
+            delay: self.delay,
+            pending: None,
+        }))
     }
 
     async fn revision(&self) -> Result<Revision> {
