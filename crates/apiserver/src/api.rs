@@ -7,7 +7,7 @@ use std::time::Duration;
 use rhumb_api::Gates;
 use rhumb_auth::token::Issuer;
 use rhumb_auth::{Attributes, Authenticator, Authorizer, PolicyIndex};
-use rhumb_cache::Hub;
+use rhumb_cache::{self as cache, Hub};
 use rhumb_meta::{Clock, Revision, Status};
 use rhumb_schema::{Defaults, Table, TypeId};
 use rhumb_store::Store;
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::admission;
 use crate::openapi::Documents;
-use crate::resources::{Call, CompanionSet, Registry};
+use crate::resources::{Call, CompanionSet, Registry, shutting_down};
 
 /// How long a read waits for a revision that the cache does not have yet.
 const WAIT_MAX: Duration = Duration::from_secs(3);
@@ -50,25 +50,30 @@ impl Api {
             .current(Instant::now() + WAIT_MAX)
             .await
             .map(|_| ())
-            .map_err(|_| Status::server_timeout(&call.resource.group_resource, call.verb, 1))
+            .map_err(|error| match error {
+                cache::Error::Closed => shutting_down(),
+                _ => Status::server_timeout(&call.resource.group_resource, call.verb, 1),
+            })
     }
 
     /// Waits until the cache is as new as a client asks.
     pub async fn not_older_than(&self, revision: Revision) -> Result<(), Status> {
         let waited = self.hub.wait_for(revision, Instant::now() + WAIT_MAX).await;
-        waited.map_err(|_| Status::too_large_resource_version(revision, self.hub.revision(), 1))
+        waited.map_err(|error| match error {
+            cache::Error::Closed => shutting_down(),
+            _ => Status::too_large_resource_version(revision, self.hub.revision(), 1),
+        })
     }
 
     /// Waits until a write can be read. It is durable already: should the cache not catch up in time, the write
-    /// is answered all the same.
+    /// is answered all the same. A server that ends has no more reads.
     pub async fn seen(&self, revision: Revision) {
-        if self
-            .hub
-            .wait_for(revision, Instant::now() + WAIT_MAX)
-            .await
-            .is_err()
-        {
-            tracing::warn!(%revision, "the cache does not follow the store; a write was answered before it can be read");
+        match self.hub.wait_for(revision, Instant::now() + WAIT_MAX).await {
+            Ok(()) | Err(cache::Error::Closed) => {}
+            Err(_) if self.is_closing() => {}
+            Err(_) => {
+                tracing::warn!(%revision, "the cache does not follow the store; a write was answered before it can be read");
+            }
         }
     }
 

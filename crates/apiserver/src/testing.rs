@@ -1,5 +1,7 @@
 //! A whole server in a test, without sockets: requests are calls.
 
+mod others;
+
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -10,6 +12,7 @@ use rhumb_auth::User;
 use rhumb_auth::token::SigningKey;
 use rhumb_meta::SystemClock;
 use rhumb_store::embedded::{self, Embedded};
+use rhumb_store::{Expect, Transaction};
 use serde_json::Value;
 
 use crate::admission::Chain;
@@ -18,6 +21,8 @@ use crate::resources::Call;
 use crate::resources::allocation::ServiceRanges;
 use crate::start::Options;
 use crate::{Api, http as ours};
+
+pub(crate) use others::Others;
 
 /// What clients call, and what it stands on.
 #[derive(Debug, Clone)]
@@ -44,11 +49,15 @@ impl Default for Setup {
 
 impl Server {
     pub(crate) async fn open(directory: &Path, setup: Setup) -> Server {
+        Server::on(Arc::new(Server::store(directory).await), setup).await
+    }
+
+    pub(crate) async fn store(directory: &Path) -> Embedded {
         let path = directory.join("store");
         // A server that was closed a moment ago may still hold the lock.
         for _ in 0..500 {
             match Embedded::open(&path, embedded::Options::default()).await {
-                Ok(store) => return Server::on(Arc::new(store), setup).await,
+                Ok(store) => return store,
                 Err(embedded::FileError::InUse { .. }) => {
                     tokio::time::sleep(std::time::Duration::from_millis(10)).await;
                 }
@@ -156,5 +165,12 @@ impl Server {
 
     pub(crate) async fn delete(&self, path: &str) -> (u16, Value) {
         self.ask(Method::DELETE, path, Value::Null).await
+    }
+
+    /// Stores what another program might have stored, as it is.
+    pub(crate) async fn plant(&self, key: &str, value: impl Into<bytes::Bytes>) {
+        let put = Transaction::new().put(key, value, Expect::Any);
+        let revision = self.api.store.commit(put).await.expect("a commit");
+        self.api.seen(revision).await;
     }
 }

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use rhumb_api::Gates;
 use rhumb_apiserver::Api;
-use rhumb_apiserver::server::{ConnectionLimits, Server, Service};
+use rhumb_apiserver::server::{ConnectionLimits, InFlight, Server, Service};
 use rhumb_apiserver::start::Options;
+use rhumb_auth::authn::TokenFile;
 use rhumb_auth::token::SigningKey;
 use rhumb_meta::SystemClock;
 use rhumb_store::embedded::{self, Embedded};
@@ -35,6 +36,10 @@ impl Drop for Running {
 }
 
 async fn start(limits: ConnectionLimits) -> Running {
+    start_with(limits, InFlight::default()).await
+}
+
+async fn start_with(limits: ConnectionLimits, inflight: InFlight) -> Running {
     let directory = tempfile::tempdir().unwrap();
     let store = Embedded::open(
         &directory.path().join("store"),
@@ -47,7 +52,7 @@ async fn start(limits: ConnectionLimits) -> Running {
         store: Arc::new(store),
         clock: Arc::new(SystemClock::new()),
         gates: Gates::parse("").unwrap().0,
-        tokens: None,
+        tokens: Some(TokenFile::parse("secret,admin,1,system:masters").unwrap()),
         service_account_key: SigningKey::from_pkcs8(&key.serialize_der()).unwrap(),
         issuer: "https://issuer".to_owned(),
         public_address: "127.0.0.1:1".to_owned(),
@@ -83,10 +88,12 @@ async fn start(limits: ConnectionLimits) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let stop = CancellationToken::new();
+    let mut service = Service::new(api);
+    service.inflight = inflight;
     let server = Server {
         listener,
         tls: Arc::new(tls),
-        service: Arc::new(Service::new(api)),
+        service: Arc::new(service),
         limits,
     };
     tokio::spawn(server.run(stop.clone(), Duration::from_secs(1)));
@@ -185,6 +192,34 @@ async fn connections_are_limited_and_places_are_given_back() {
     drop(held.pop());
     let begun = Instant::now();
     while running.connect().await.is_err() {
+        assert!(
+            begun.elapsed() < Duration::from_secs(5),
+            "the place is lost"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watches_are_limited_as_long_as_they_last() {
+    let inflight = InFlight::default().with_watches(1);
+    let running = start_with(ConnectionLimits::default(), inflight).await;
+    let watch = async || {
+        let mut stream = running.connect().await.unwrap();
+        let request = b"GET /api/v1/configmaps?watch=true HTTP/1.1\r\nhost: a\r\nauthorization: Bearer secret\r\n\r\n";
+        stream.write_all(request).await.unwrap();
+        let mut line = [0; 12];
+        stream.read_exact(&mut line).await.unwrap();
+        (String::from_utf8_lossy(&line).into_owned(), stream)
+    };
+    let (line, held) = watch().await;
+    assert_eq!(line, "HTTP/1.1 200");
+    for _ in 0..3 {
+        assert_eq!(watch().await.0, "HTTP/1.1 429");
+    }
+    drop(held);
+    let begun = Instant::now();
+    while watch().await.0 != "HTTP/1.1 200" {
         assert!(
             begun.elapsed() < Duration::from_secs(5),
             "the place is lost"

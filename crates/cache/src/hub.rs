@@ -226,6 +226,8 @@ impl Hub {
     async fn reach(&self, revision: Revision) -> Result<(), Error> {
         let mut health = self.handle.shared.health.subscribe();
         tokio::select! {
+            // What is there can be read also when nothing more comes.
+            biased;
             () = self.handle.shared.progress.reach(revision) => Ok(()),
             _ = health.wait_for(|health| *health == Health::Closed) => Err(Error::Closed),
         }

@@ -14,16 +14,22 @@ const SWEEP_MIN: usize = 1024;
 pub(crate) struct Interner {
     texts: HashSet<Arc<str>>,
     empty: Arc<str>,
-    /// At this many texts, those that only the table holds are let go.
-    sweep_at: usize,
+    /// After this many new texts, those that only the table holds are let go.
+    sweep_in: usize,
+    texts_max: usize,
 }
 
 impl Interner {
     pub(crate) fn new() -> Self {
+        Interner::with_room(TEXTS_MAX)
+    }
+
+    fn with_room(texts_max: usize) -> Self {
         Interner {
             texts: HashSet::new(),
             empty: Arc::from(""),
-            sweep_at: SWEEP_MIN,
+            sweep_in: SWEEP_MIN,
+            texts_max,
         }
     }
 
@@ -35,10 +41,12 @@ impl Interner {
             return Arc::clone(known);
         }
         let new: Arc<str> = Arc::from(text);
-        if self.texts.len() >= self.sweep_at {
+        if self.sweep_in == 0 {
             self.sweep();
         }
-        if self.texts.len() < TEXTS_MAX {
+        // A text that finds no room counts too, or a full table would stay full.
+        self.sweep_in -= 1;
+        if self.texts.len() < self.texts_max {
             self.texts.insert(Arc::clone(&new));
         }
         new
@@ -46,9 +54,9 @@ impl Interner {
 
     fn sweep(&mut self) {
         self.texts.retain(|text| Arc::strong_count(text) > 1);
-        // Twice as many before the next sweep: each text is then looked at a constant number of times.
-        self.sweep_at = (self.texts.len() * 2).max(SWEEP_MIN);
-        self.texts.shrink_to(self.sweep_at);
+        // As many new ones as are left before the next sweep: for each of them one that is kept is looked at.
+        self.sweep_in = self.texts.len().max(SWEEP_MIN);
+        self.texts.shrink_to(self.texts.len() + self.sweep_in);
     }
 }
 
@@ -70,5 +78,35 @@ mod tests {
             interner.texts.len()
         );
         assert!(Arc::ptr_eq(&kept, &interner.text("app")));
+    }
+    #[test]
+    fn a_full_table_is_swept_like_any_other() {
+        const ROOM: usize = 4 * SWEEP_MIN;
+        let mut interner = Interner::with_room(ROOM);
+        let held: Vec<Arc<str>> = (0..2 * ROOM)
+            .map(|number| interner.text(&number.to_string()))
+            .collect();
+        assert_eq!(interner.texts.len(), ROOM);
+        drop(held);
+        for number in 0..=ROOM {
+            interner.text(&format!("new {number}"));
+        }
+        let kept = interner.text("kept");
+        assert!(Arc::ptr_eq(&kept, &interner.text("kept")));
+        assert!(interner.texts.len() <= ROOM / 2, "{}", interner.texts.len());
+    }
+
+    #[test]
+    fn what_is_in_use_is_looked_at_a_bounded_number_of_times() {
+        let mut interner = Interner::with_room(TEXTS_MAX);
+        let mut held = Vec::new();
+        let mut looked_at = 0;
+        for number in 0..100_000 {
+            if interner.sweep_in == 0 {
+                looked_at += interner.texts.len();
+            }
+            held.push(interner.text(&number.to_string()));
+        }
+        assert!(looked_at <= 2 * held.len(), "{looked_at}");
     }
 }

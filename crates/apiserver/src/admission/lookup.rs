@@ -43,7 +43,9 @@ pub(super) async fn named_anywhere(
     };
     let entry = call.api.store.get(&storage.prefix.object(&key)).await;
     match entry.map_err(Status::internal_error)? {
-        Some(entry) => serde_json::from_slice(&entry.value)
+        Some(entry) => storage
+            .forms
+            .read(&entry.value)
             .map(Some)
             .map_err(Status::internal_error),
         None => Ok(None),

@@ -9,14 +9,13 @@ use rhumb_meta::{ObjectKey, Revision};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Encoder, with_revision};
+use super::{Encoder, Forms, with_revision};
 
 /// Reads the stored objects of one kind for the cache.
 #[derive(Debug)]
 pub struct Projection {
     encoder: Encoder,
-    api_version: Box<str>,
-    kind: Box<str>,
+    forms: Forms,
     fields: Vec<Arc<str>>,
     selectable: Vec<Selectable>,
 }
@@ -61,11 +60,10 @@ impl<'de> Deserialize<'de> for Vec2 {
 
 impl Projection {
     /// `api_version` is the one that is stored.
-    pub fn new(kind: &Kind, api_version: &str) -> Projection {
+    pub fn new(kind: &Kind, api_version: &str, forms: Forms) -> Projection {
         Projection {
             encoder: Encoder::new(api_version, &kind.name),
-            api_version: api_version.into(),
-            kind: (&*kind.name).into(),
+            forms,
             fields: kind
                 .selectable
                 .iter()
@@ -73,19 +71,6 @@ impl Projection {
                 .collect(),
             selectable: kind.selectable.clone(),
         }
-    }
-
-    /// What was written by someone else may have its keys in another order.
-    fn in_our_order(&self, stored: &[u8]) -> Result<Object, ProjectionError> {
-        if stored.starts_with(b"k8s\0") {
-            return Err(ProjectionError(
-                "it is stored in protobuf, which rhumb does not read; store it as JSON (--storage-media-type=application/json) first".into(),
-            ));
-        }
-        let mut object: Object = serde_json::from_slice(stored).map_err(unreadable)?;
-        object.insert("apiVersion".into(), Value::from(&*self.api_version));
-        object.insert("kind".into(), Value::from(&*self.kind));
-        Ok(object)
     }
 }
 
@@ -120,7 +105,8 @@ impl Projector for Projection {
         revision: Revision,
     ) -> Result<rhumb_cache::Projection, ProjectionError> {
         let Some(json) = self.encoder.served(stored, revision) else {
-            let mut object = self.in_our_order(stored)?;
+            // What was written by someone else may have any form, and its keys in any order.
+            let mut object = self.forms.read(stored).map_err(ProjectionError)?;
             let stored = self.encoder.stored(&mut object).map_err(unreadable)?;
             let json = self
                 .encoder

@@ -17,6 +17,8 @@ pub struct RequestInfo {
     /// The one object that a list or watch is about by its field selector. Rights are asked for that name; to
     /// everything else it is a list.
     pub selected_name: Option<String>,
+    /// Whether it has no end of its own, or one that only the client or a node knows.
+    pub long_running: bool,
 }
 
 /// A path below a group and version, taken apart.
@@ -65,25 +67,25 @@ impl<'a> ApiPath<'a> {
 
 impl RequestInfo {
     pub fn new(method: &Method, path: &str, query: &Query) -> RequestInfo {
+        let reads = matches!(*method, Method::GET | Method::HEAD);
         match Target::parse(path) {
             // The old prefix is for watching, and nothing else.
-            Some((_, true)) if !matches!(*method, Method::GET | Method::HEAD) => RequestInfo {
+            Some((target, legacy_watch)) if reads || !legacy_watch => {
+                let verb = verb(method, &target, legacy_watch, query);
+                RequestInfo {
+                    verb,
+                    path: path.to_owned(),
+                    selected_name: selected_name(method, &target, legacy_watch, query),
+                    long_running: verb == "watch" || connects(method, &target, query),
+                    target: Some(target),
+                }
+            }
+            _ => RequestInfo {
                 verb: method_name(method),
                 path: path.to_owned(),
                 target: None,
                 selected_name: None,
-            },
-            Some((target, legacy_watch)) => RequestInfo {
-                verb: verb(method, &target, legacy_watch, query),
-                path: path.to_owned(),
-                selected_name: selected_name(method, &target, legacy_watch, query),
-                target: Some(target),
-            },
-            None => RequestInfo {
-                verb: method_name(method),
-                path: path.to_owned(),
-                target: None,
-                selected_name: None,
+                long_running: false,
             },
         }
     }
@@ -94,16 +96,6 @@ impl RequestInfo {
 
     pub fn name(&self) -> Option<&str> {
         self.target.as_ref()?.name.as_deref()
-    }
-
-    pub fn is_long_running(&self) -> bool {
-        self.verb == "watch"
-            || self.target.as_ref().is_some_and(|target| {
-                matches!(
-                    target.subresource.as_deref(),
-                    Some("proxy" | "log" | "exec" | "attach" | "portforward")
-                )
-            })
     }
 }
 
@@ -171,6 +163,17 @@ fn verb(method: &Method, target: &Target, legacy_watch: bool, query: &Query) -> 
             }
         }
         _ => method_name(method),
+    }
+}
+
+/// Whether a request stays connected to a node for as long as both sides like.
+fn connects(method: &Method, target: &Target, query: &Query) -> bool {
+    match target.subresource.as_deref() {
+        Some("exec" | "attach" | "portforward" | "proxy") => {
+            matches!(*method, Method::GET | Method::POST)
+        }
+        Some("log") => *method == Method::GET && query.flag("follow"),
+        _ => false,
     }
 }
 
@@ -299,6 +302,60 @@ mod tests {
         check(Method::GET, "/apis/apps/v1", "get none");
         check(Method::GET, "/healthz", "get none");
         check(Method::POST, "/version", "post none");
+    }
+
+    #[test]
+    fn the_old_watch_prefix_is_for_watching_alone() {
+        for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
+            let name = method.as_str().to_ascii_lowercase();
+            for path in ["/api/v1/watch/pods", "/apis/apps/v1/watch/deployments/d"] {
+                check(method.clone(), path, &format!("{name} none"));
+            }
+        }
+        check(
+            Method::GET,
+            "/apis/apps/v1/watch/namespaces/a/deployments/d",
+            "watch apps/v1 a deployments d -",
+        );
+    }
+
+    #[test]
+    fn only_what_may_last_is_long_running() {
+        for (method, uri, expect) in [
+            (Method::GET, "/api/v1/pods?watch=1", true),
+            (Method::GET, "/api/v1/watch/pods", true),
+            (Method::GET, "/api/v1/pods", false),
+            (Method::DELETE, "/api/v1/pods?watch=1", false),
+            (Method::GET, "/api/v1/namespaces/a/pods/p/exec", true),
+            (Method::POST, "/api/v1/namespaces/a/pods/p/attach", true),
+            (
+                Method::POST,
+                "/api/v1/namespaces/a/pods/p/portforward",
+                true,
+            ),
+            (Method::PUT, "/api/v1/namespaces/a/pods/p/exec", false),
+            (Method::GET, "/api/v1/nodes/n/proxy/stats", true),
+            (Method::DELETE, "/api/v1/nodes/n/proxy/stats", false),
+            (Method::GET, "/api/v1/namespaces/a/pods/p/log", false),
+            (
+                Method::GET,
+                "/api/v1/namespaces/a/pods/p/log?follow=0",
+                false,
+            ),
+            (
+                Method::GET,
+                "/api/v1/namespaces/a/pods/p/log?follow=true",
+                true,
+            ),
+            (
+                Method::POST,
+                "/api/v1/namespaces/a/pods/p/log?follow=true",
+                false,
+            ),
+            (Method::PATCH, "/api/v1/namespaces/a/pods/p/status", false),
+        ] {
+            assert_eq!(info(method, uri).long_running, expect, "{uri}");
+        }
     }
 
     #[test]

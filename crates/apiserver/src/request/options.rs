@@ -233,7 +233,8 @@ pub struct ListOptions {
     pub version_match: Option<VersionMatch>,
     pub limit: Option<usize>,
     pub continue_token: String,
-    pub timeout_seconds: Option<u64>,
+    /// How long a watch lasts; a negative time is over at once.
+    pub timeout_seconds: Option<i64>,
     pub allow_bookmarks: bool,
     pub send_initial_events: Option<bool>,
 }
@@ -262,8 +263,7 @@ impl ListOptions {
             continue_token: query.text("continue").to_owned(),
             timeout_seconds: query
                 .integer("timeoutSeconds")?
-                .and_then(|seconds| u64::try_from(seconds).ok())
-                .filter(|&seconds| seconds > 0),
+                .filter(|&seconds| seconds != 0),
             allow_bookmarks: query.flag("allowWatchBookmarks"),
             send_initial_events,
         };

@@ -36,6 +36,27 @@ pub struct Call<'a> {
     pub warnings: Mutex<Vec<String>>,
 }
 
+impl<'a> Call<'a> {
+    /// The same request, about another resource in its first version; `None` if that is not served.
+    pub(super) fn on(&self, group: &str, plural: &str) -> Option<Call<'a>> {
+        let resource = self.api.registry.find(group, plural)?;
+        Some(Call {
+            api: self.api,
+            resource,
+            version: resource.versions.first()?,
+            subresource: None,
+            target: self.target,
+            verb: self.verb,
+            query: self.query,
+            headers: self.headers,
+            body: self.body.clone(),
+            user: self.user,
+            now: self.now,
+            warnings: Mutex::default(),
+        })
+    }
+}
+
 impl Call<'_> {
     /// The namespace of a namespaced resource's path.
     pub fn namespace(&self) -> Option<&str> {

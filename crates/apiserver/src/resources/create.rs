@@ -5,6 +5,7 @@ use rhumb_api::Object;
 use rhumb_meta::{ObjectKey, Status};
 use rhumb_store::{Error, Expect, Transaction};
 
+use super::get::parse_uint;
 use super::write::with;
 use super::{Call, Claim, Storage, render};
 use crate::http::Reply;
@@ -131,7 +132,7 @@ fn already_exists(call: &Call<'_>, storage: &Storage, key: &ObjectKey) -> Status
 /// Where the new object goes must be where the path says.
 fn place(call: &Call<'_>, object: &mut Object) -> Result<(), Status> {
     place_in_namespace(call, object)?;
-    let version = object.resource_version().parse::<u64>();
+    let version = parse_uint(object.resource_version());
     if version.is_ok_and(|version| version != 0) {
         return Err(Status::bad_request(
             "resourceVersion should not be set on objects to be created",

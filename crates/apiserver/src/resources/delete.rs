@@ -31,7 +31,7 @@ pub(super) async fn delete(call: &Call<'_>) -> Result<Reply, Status> {
         return Err(Status::forbidden(resource, call.name(), reason));
     }
     let key = call.key()?;
-    let written = delete_key(call, &key, &options).await?;
+    let written = delete_key(call, &key, &options, Admission::Ask).await?;
     let code = if !written.deleted && options.orphan_dependents == Some(false) {
         StatusCode::ACCEPTED
     } else {
@@ -59,7 +59,7 @@ pub(super) async fn delete_collection(call: &Call<'_>) -> Result<Reply, Status> 
     let page = list::select(call, &selection).await?;
     warn_of_orphans(call, &options);
     for entry in &page.entries {
-        match delete_key(call, entry.key(), &options).await {
+        match delete_key(call, entry.key(), &options, Admission::Ask).await {
             Err(status) if !status.is_not_found() => return Err(status),
             _ => {}
         }
@@ -111,37 +111,67 @@ fn protobuf_options(call: &Call<'_>) -> Result<Object, Status> {
     Ok(body)
 }
 
+/// Whether the chain has yet to be asked about a deletion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Admission {
+    Ask,
+    /// The deletion is part of something that was admitted itself.
+    Done,
+}
+
 pub(super) async fn delete_key(
     call: &Call<'_>,
     key: &ObjectKey,
     options: &DeleteOptions,
+    admission: Admission,
 ) -> Result<Written, Status> {
     let edit = Remove {
         call,
         options,
-        is_admitted: false,
+        admission,
     };
     call.change(key, options.dry_run, &edit).await
 }
 
-/// For a deletion that is part of something that was admitted itself.
-pub(super) async fn delete_admitted(
+/// Whether the object is the one that the client means.
+pub(super) fn check_preconditions(
     call: &Call<'_>,
-    key: &ObjectKey,
     options: &DeleteOptions,
-) -> Result<Written, Status> {
-    let edit = Remove {
-        call,
-        options,
-        is_admitted: true,
+    current: &Current,
+) -> Result<(), Status> {
+    let conflict = |message: String| {
+        // Upstream names the kind here, where everything else names the resource.
+        let kind = &call.resource.kind;
+        let resource = GroupResource::new(kind.group.to_string(), kind.name.to_string());
+        Status::conflict(&resource, current.object.name(), message)
     };
-    call.change(key, options.dry_run, &edit).await
+    let uid = current.object.uid();
+    if let Some(wanted) = options
+        .precondition_uid
+        .as_deref()
+        .filter(|&wanted| wanted != uid)
+    {
+        return Err(conflict(format!(
+            "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have been deleted and then recreated"
+        )));
+    }
+    let version = current.revision.to_string();
+    if let Some(wanted) = options
+        .precondition_resource_version
+        .as_deref()
+        .filter(|&wanted| wanted != version)
+    {
+        return Err(conflict(format!(
+            "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({version}). The object might have been modified"
+        )));
+    }
+    Ok(())
 }
 
 struct Remove<'a> {
     call: &'a Call<'a>,
     options: &'a DeleteOptions,
-    is_admitted: bool,
+    admission: Admission,
 }
 
 /// How an object ends.
@@ -157,8 +187,8 @@ enum Grace {
 #[async_trait]
 impl Edit for Remove<'_> {
     async fn edit(&self, current: &Current) -> Result<Change, Status> {
-        self.check_preconditions(current)?;
-        if !self.is_admitted {
+        check_preconditions(self.call, self.options, current)?;
+        if self.admission == Admission::Ask {
             let old = Some(&current.object);
             let dry_run = self.options.dry_run;
             let attributes = self.call.attributes(Operation::Delete, old, dry_run);
@@ -197,38 +227,6 @@ impl Edit for Remove<'_> {
 }
 
 impl Remove<'_> {
-    fn check_preconditions(&self, current: &Current) -> Result<(), Status> {
-        let conflict = |message: String| {
-            // Upstream names the kind here, where everything else names the resource.
-            let kind = &self.call.resource.kind;
-            let resource = GroupResource::new(kind.group.to_string(), kind.name.to_string());
-            Status::conflict(&resource, current.object.name(), message)
-        };
-        let uid = current.object.uid();
-        if let Some(wanted) = self
-            .options
-            .precondition_uid
-            .as_deref()
-            .filter(|&wanted| wanted != uid)
-        {
-            return Err(conflict(format!(
-                "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have been deleted and then recreated"
-            )));
-        }
-        let version = current.revision.to_string();
-        if let Some(wanted) = self
-            .options
-            .precondition_resource_version
-            .as_deref()
-            .filter(|&wanted| wanted != version)
-        {
-            return Err(conflict(format!(
-                "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({version}). The object might have been modified"
-            )));
-        }
-        Ok(())
-    }
-
     /// Marks the object as ending in grace, where its kind knows grace.
     fn grace(&self, object: &mut Object) -> Grace {
         let requested = self.options.grace_period_seconds;

@@ -1,10 +1,11 @@
 //! GET of one object.
 
 use http::StatusCode;
+use rhumb_meta::gotext::quote;
 use rhumb_meta::{Revision, Status};
 
+use super::Call;
 use super::render::Shape;
-use super::{Call, Storage};
 use crate::http::Reply;
 use crate::request::ALL_FORMS;
 
@@ -13,16 +14,12 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Reply, Status> {
     let shape = Shape::of(call, ALL_FORMS)?;
     let key = call.key()?;
     await_version(call, call.query.text("resourceVersion")).await?;
-    let snapshot = storage.cache.snapshot();
-    let entry = snapshot
+    let entry = storage
+        .cache
         .get(&key)
-        .map_err(|error| unreadable(storage, &error))?
+        .map_err(Status::internal_error)?
         .ok_or_else(|| call.not_found())?;
     shape.whole(StatusCode::OK, &entry.json(), call.now)
-}
-
-pub(super) fn unreadable(_storage: &Storage, error: &rhumb_cache::Unreadable) -> Status {
-    Status::internal_error(error)
 }
 
 /// Waits until the cache is as new as the client asks: absent means everything that was written, "0" anything.
@@ -35,14 +32,47 @@ pub(super) async fn await_version(call: &Call<'_>, version: &str) -> Result<(), 
 }
 
 pub(super) fn parse_version(text: &str) -> Result<Revision, Status> {
-    text.parse::<u64>().map(Revision::new).map_err(|_| {
-        let error = if text.bytes().all(|byte| byte.is_ascii_digit()) {
-            "value out of range"
-        } else {
-            "invalid syntax"
-        };
+    parse_uint(text).map(Revision::new).map_err(|error| {
         Status::bad_request(format!(
-            "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {error}"
+            "resourceVersion: Invalid value: {}: {error}",
+            quote(text)
         ))
     })
+}
+
+/// A whole number as Go's `strconv.ParseUint` reads it, which knows no sign, or its error.
+pub(super) fn parse_uint(text: &str) -> Result<u64, String> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let error = match text.parse() {
+        Ok(number) if is_number => return Ok(number),
+        _ if is_number => "value out of range",
+        _ => "invalid syntax",
+    };
+    Err(format!(
+        "strconv.ParseUint: parsing {}: {error}",
+        quote(text)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_have_no_sign() {
+        for (text, expect) in [
+            ("0", Ok(0)),
+            ("05", Ok(5)),
+            ("18446744073709551615", Ok(u64::MAX)),
+            ("18446744073709551616", Err("value out of range")),
+            ("+5", Err("invalid syntax")),
+            ("-5", Err("invalid syntax")),
+            ("", Err("invalid syntax")),
+            ("x", Err("invalid syntax")),
+        ] {
+            let expect =
+                expect.map_err(|error| format!("strconv.ParseUint: parsing \"{text}\": {error}"));
+            assert_eq!(parse_uint(text), expect);
+        }
+    }
 }

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use super::get::{await_version, parse_version};
 use super::render::Shape;
-use super::{Call, Storage};
+use super::{Call, Storage, history_status};
 use crate::http::{Body, Chunks, Reply};
 use crate::objects::Encoder;
 use crate::request::{ALL_FORMS, Form, ListOptions, Media, VersionMatch};
@@ -132,7 +132,7 @@ async fn first_snapshot(
             HistoryError::Expired { .. } => {
                 Status::expired("The resourceVersion for the provided list is too old.")
             }
-            other => Status::internal_error(other),
+            other => history_status(other),
         })
 }
 
@@ -181,7 +181,7 @@ async fn next_place(
             });
             Err(Status::expired(TOKEN_EXPIRED).with_continue(again))
         }
-        Err(other) => Err(Status::internal_error(other)),
+        Err(other) => Err(history_status(other)),
     }
 }
 

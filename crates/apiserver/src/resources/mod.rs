@@ -25,7 +25,7 @@ mod tests;
 
 pub use call::Call;
 pub use companions::{Chosen, Claim, CompanionSet, Companions};
-pub use registry::{Registry, RegistryError, Resource, Storage, Version, stored_kinds};
-pub(crate) use store_status::store_status;
+pub use registry::{Registry, RegistryError, Resource, Storage, Version, forms, stored_kinds};
+pub(crate) use store_status::{history_status, shutting_down, store_status};
 pub(crate) use watch::{Frames, frames};
 pub(crate) use write::with;

@@ -8,7 +8,7 @@ use rhumb_cache::Cache;
 use rhumb_meta::{GroupKind, GroupResource, GroupVersionKind, StoragePrefix};
 use rhumb_schema::{Table, TypeId};
 
-use crate::objects::Encoder;
+use crate::objects::{Encoder, Form, Forms};
 
 /// A kind, and where its objects are.
 #[derive(Debug)]
@@ -37,6 +37,7 @@ pub struct Storage {
     pub api_version: String,
     pub schema: TypeId,
     pub encoder: Encoder,
+    pub forms: Forms,
 }
 
 impl Resource {
@@ -111,6 +112,41 @@ pub fn stored_kinds(kinds: &[Kind]) -> Vec<(&str, StoredAs<'_>)> {
         .collect()
 }
 
+/// The forms in which other servers may have stored the objects below a path: all versions of all its kinds.
+pub fn forms(path: &str, kinds: &[Kind], table: &'static Table) -> Result<Forms, RegistryError> {
+    let mut stored = None;
+    let mut others = Vec::new();
+    for kind in kinds
+        .iter()
+        .filter(|kind| kind.storage.as_deref() == Some(path))
+    {
+        for served in &kind.versions {
+            let form = Form {
+                api_version: api_version(&kind.group, &served.version).into(),
+                kind: (&*kind.name).into(),
+                schema: type_of(table, kind, &served.schema)?,
+                conversion: served.conversion,
+            };
+            match (&stored, form.conversion) {
+                (None, None) => stored = Some(form),
+                _ => others.push(form),
+            }
+        }
+    }
+    let stored = stored.ok_or_else(|| RegistryError {
+        kind: path.to_owned(),
+        reason: format!("no version is stored under {path}"),
+    })?;
+    Ok(Forms::new(table, stored, others))
+}
+
+fn type_of(table: &Table, kind: &Kind, name: &str) -> Result<TypeId, RegistryError> {
+    table.named(name).ok_or_else(|| RegistryError {
+        kind: kind.name.to_string(),
+        reason: format!("the schema table has no type {name}"),
+    })
+}
+
 fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() {
         version.to_owned()
@@ -123,7 +159,7 @@ impl Registry {
     /// `cache` finds the cache of a path below the store's root.
     pub fn new(
         kinds: Vec<Kind>,
-        table: &Table,
+        table: &'static Table,
         cache: impl Fn(&StoragePrefix) -> Option<Cache>,
     ) -> Result<Registry, RegistryError> {
         let mut registry = Registry::default();
@@ -133,11 +169,6 @@ impl Registry {
             let fail = |reason: String| RegistryError {
                 kind: kind.name.to_string(),
                 reason,
-            };
-            let type_of = |name: &str| {
-                table
-                    .named(name)
-                    .ok_or_else(|| fail(format!("the schema table has no type {name}")))
             };
             let storage = match kind.storage.as_deref() {
                 None => None,
@@ -152,7 +183,8 @@ impl Registry {
                         cache: cache(&prefix)
                             .ok_or_else(|| fail(format!("nothing caches {path}")))?,
                         prefix,
-                        schema: type_of(stored.schema)?,
+                        schema: type_of(table, kind, stored.schema)?,
+                        forms: forms(path, &kinds, table)?,
                         encoder: Encoder::new(&stored.api_version, &stored.kind.name),
                         api_version: stored.api_version.clone(),
                     })
@@ -165,7 +197,7 @@ impl Registry {
                     let api_version = api_version(&kind.group, &served.version);
                     Ok(Version {
                         served: served.clone(),
-                        schema: type_of(&served.schema)?,
+                        schema: type_of(table, kind, &served.schema)?,
                         encoder: Encoder::new(&api_version, &kind.name),
                         api_version,
                     })

@@ -7,6 +7,7 @@ use rhumb_meta::field::ErrorList;
 use rhumb_meta::{GroupKind, GroupResource, Status};
 
 use super::create::{create_object, place_in_namespace};
+use super::get::parse_uint;
 use super::write::{Change, Current, Edit, Part};
 use super::{Call, render};
 use crate::http::Reply;
@@ -173,10 +174,8 @@ pub(super) fn check_version(
     if version.is_empty() {
         return Ok(());
     }
-    match version.parse::<u64>() {
-        Err(_) => Err(Status::bad_request(format!(
-            "strconv.ParseUint: parsing {version:?}: invalid syntax"
-        ))),
+    match parse_uint(version) {
+        Err(error) => Err(Status::bad_request(error)),
         Ok(0) => Ok(()),
         Ok(version) if version == current.revision.get() => Ok(()),
         Ok(_) => Err(Status::conflict(

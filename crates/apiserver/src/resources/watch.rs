@@ -12,10 +12,10 @@ use rhumb_schema::protobuf::watch_frame;
 use serde_json::{Value, json};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
-use super::Call;
 use super::get::parse_version;
 use super::list::field_selector;
 use super::render::Shape;
+use super::{Call, history_status};
 use crate::http::{Body, Reply, protobuf_status};
 use crate::request::{ALL_FORMS, Form, ListOptions, Media};
 
@@ -67,7 +67,7 @@ pub(crate) async fn frames(call: &Call<'_>) -> Result<Frames, Status> {
         Err(HistoryError::Expired { oldest, .. }) => {
             Source::Failed(expired(&options.resource_version, oldest))
         }
-        Err(other) => return Err(Status::internal_error(other)),
+        Err(other) => return Err(history_status(other)),
     };
     let mut bookmarks =
         tokio::time::interval_at(Instant::now() + BOOKMARK_INTERVAL, BOOKMARK_INTERVAL);
@@ -86,11 +86,14 @@ pub(crate) async fn frames(call: &Call<'_>) -> Result<Frames, Status> {
     })
 }
 
-fn timeout(seconds: Option<u64>) -> Duration {
-    let seconds = seconds.unwrap_or_else(|| {
-        let jitter = u64::from(uuid::Uuid::new_v4().as_bytes()[0]);
-        TIMEOUT_SECONDS_MIN + TIMEOUT_SECONDS_MIN * jitter / 256
-    });
+fn timeout(seconds: Option<i64>) -> Duration {
+    let seconds = match seconds {
+        Some(seconds) => u64::try_from(seconds).unwrap_or(0),
+        None => {
+            let jitter = u64::from(uuid::Uuid::new_v4().as_bytes()[0]);
+            TIMEOUT_SECONDS_MIN + TIMEOUT_SECONDS_MIN * jitter / 256
+        }
+    };
     // Far enough away to be never, near enough to be a time.
     Duration::from_secs(seconds.min(u64::from(u32::MAX)))
 }
@@ -145,6 +148,11 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
+    /// What the frames are written in.
+    pub(crate) fn media(&self) -> Media {
+        self.shape.accept.media
+    }
+
     /// The next frame; `None` when the watch is over.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         loop {

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use rhumb_api::{Generation, Object, View};
+use rhumb_api::{Generation, Object, View, fields};
 use rhumb_meta::field::ErrorList;
 use rhumb_meta::{ObjectKey, Revision, Status};
 use rhumb_store::{Error, Expect, Operation, Transaction};
@@ -13,7 +13,7 @@ use crate::objects::{Metadata, MetadataMut};
 
 /// How often a write is tried again when others write the same object. With so many in between, the client is
 /// told of the conflict.
-const ATTEMPTS_MAX: usize = 32;
+pub(super) const ATTEMPTS_MAX: usize = 32;
 
 /// An object as it is stored, and when it was written.
 #[derive(Debug, Clone)]
@@ -84,8 +84,8 @@ impl Call<'_> {
     pub(super) async fn current(&self, key: &ObjectKey) -> Result<Current, Status> {
         let storage = self.storage()?;
         self.api.fresh(self).await?;
-        let snapshot = storage.cache.snapshot();
-        let entry = snapshot
+        let entry = storage
+            .cache
             .get(key)
             .map_err(Status::internal_error)?
             .ok_or_else(|| self.not_found())?;
@@ -106,8 +106,10 @@ impl Call<'_> {
             .await
             .map_err(|error| self.store_failed(&error))?
             .ok_or_else(|| self.not_found())?;
-        let mut object: Object =
-            serde_json::from_slice(&entry.value).map_err(Status::internal_error)?;
+        let mut object = storage
+            .forms
+            .read(&entry.value)
+            .map_err(Status::internal_error)?;
         object.set_meta("resourceVersion", entry.modified.to_string());
         Ok(Current {
             object,
@@ -413,11 +415,14 @@ impl Call<'_> {
     }
 
     fn count_generation(&self, old: &Object, new: &mut Object) {
-        if let Generation::Of(fields) = self.resource.kind.generation {
+        if let Generation::Of(paths) = self.resource.kind.generation {
             if let Some(storage) = &self.resource.storage {
                 rhumb_schema::conform(self.api.table, storage.schema, new);
             }
-            if fields.iter().any(|&path| at(new, path) != at(old, path)) {
+            if paths
+                .iter()
+                .any(|&path| fields::get(new, path) != fields::get(old, path))
+            {
                 new.set_meta("generation", old.generation() + 1);
             }
         }
@@ -460,11 +465,4 @@ pub(crate) fn with(transaction: Transaction, companions: Vec<Operation>) -> Tran
             Operation::Delete { key, expect } => transaction.delete(key, expect),
             Operation::Check { key, expect } => transaction.check(key, expect),
         })
-}
-
-/// The value at a path like `metadata.annotations`.
-fn at<'a>(object: &'a Object, path: &str) -> Option<&'a serde_json::Value> {
-    let mut names = path.split('.');
-    let first = object.get(names.next()?)?;
-    names.try_fold(first, |value, name| value.get(name))
 }

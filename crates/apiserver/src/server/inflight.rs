@@ -11,11 +11,17 @@ use crate::request::RequestInfo;
 pub const READS_MAX: usize = 400;
 pub const WRITES_MAX: usize = 200;
 
-/// Room for requests. Watches take none: they wait, and cost nothing while they do.
+/// Far more than a large cluster has, and few enough to fit into memory.
+const WATCHES_MAX: usize = 100_000;
+
+const TOO_MANY_REQUESTS: &str = "Too many requests, please try again later.";
+
+/// Room for requests. Watches have their own: they mostly wait, and cost little while they do.
 #[derive(Debug)]
 pub struct InFlight {
     reads: Room,
     writes: Room,
+    watches: Room,
 }
 
 /// Room for requests of one kind.
@@ -58,6 +64,15 @@ impl InFlight {
         InFlight {
             reads: Room::new(reads_max),
             writes: Room::new(writes_max),
+            watches: Room::new(WATCHES_MAX),
+        }
+    }
+
+    /// With room for so many watches.
+    pub fn with_watches(self, max: usize) -> InFlight {
+        InFlight {
+            watches: Room::new(max),
+            ..self
         }
     }
 
@@ -66,19 +81,19 @@ impl InFlight {
         [("readOnly", &self.reads), ("mutating", &self.writes)]
     }
 
+    /// A place, to be kept until the request is over. Connections to nodes need none: those are limited there.
     pub fn enter(&self, info: &RequestInfo) -> Result<Option<OwnedSemaphorePermit>, Status> {
-        if info.is_long_running() {
-            return Ok(None);
-        }
-        let room = match info.verb {
-            "get" | "list" | "head" | "options" => &self.reads,
-            _ => &self.writes,
+        let (room, refusal) = match info.verb {
+            "watch" => (&self.watches, "Too many watches, please try again later."),
+            _ if info.long_running => return Ok(None),
+            "get" | "list" | "head" | "options" => (&self.reads, TOO_MANY_REQUESTS),
+            _ => (&self.writes, TOO_MANY_REQUESTS),
         };
         room.permits
             .clone()
             .try_acquire_owned()
             .map(Some)
-            .map_err(|_| Status::too_many_requests("Too many requests, please try again later.", 1))
+            .map_err(|_| Status::too_many_requests(refusal, 1))
     }
 }
 
@@ -90,19 +105,38 @@ mod tests {
     use crate::request::Query;
 
     #[test]
-    fn the_limit_holds_per_kind_of_request_and_watches_are_free() {
-        let inflight = InFlight::new(1, 1);
-        let info = |method: Method, query: &str| {
-            RequestInfo::new(&method, "/api/v1/pods", &Query::parse(query).unwrap())
+    fn the_limit_holds_per_kind_of_request() {
+        let inflight = InFlight::new(1, 1).with_watches(1);
+        let info = |method: Method, uri: &str| {
+            let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+            RequestInfo::new(&method, path, &Query::parse(query).unwrap())
         };
-        let held = inflight.enter(&info(Method::GET, "")).unwrap();
-        assert_eq!(
-            inflight.enter(&info(Method::GET, "")).unwrap_err().code,
-            429
-        );
-        assert!(inflight.enter(&info(Method::GET, "watch=true")).is_ok());
-        assert!(inflight.enter(&info(Method::DELETE, "")).is_ok());
-        drop(held);
-        assert!(inflight.enter(&info(Method::GET, "")).is_ok());
+        let log = "/api/v1/namespaces/a/pods/p/log";
+        let exec = "/api/v1/namespaces/a/pods/p/exec";
+        let kinds = [
+            [info(Method::GET, "/api/v1/pods"), info(Method::GET, log)],
+            [
+                info(Method::DELETE, "/api/v1/pods"),
+                info(Method::PUT, exec),
+            ],
+            [
+                info(Method::GET, "/api/v1/pods?watch=true"),
+                info(Method::GET, "/api/v1/watch/pods"),
+            ],
+        ];
+        for [first, second] in &kinds {
+            let held = inflight.enter(first).unwrap();
+            for full in [first, second] {
+                assert_eq!(inflight.enter(full).unwrap_err().code, 429, "{full:?}");
+            }
+            for [other, _] in kinds.iter().filter(|[other, _]| other != first) {
+                assert!(inflight.enter(other).is_ok(), "{other:?}");
+            }
+            drop(held);
+            assert!(inflight.enter(second).is_ok());
+        }
+        let free = info(Method::POST, exec);
+        let held: Vec<_> = (0..3).map(|_| inflight.enter(&free)).collect();
+        assert!(held.iter().all(Result::is_ok));
     }
 }

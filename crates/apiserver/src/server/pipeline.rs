@@ -124,7 +124,7 @@ impl Service {
         let accept = request.headers().get(ACCEPT).cloned();
         let reply = self.reply(request, peer, info, query, trace);
         let reply = AssertUnwindSafe(reply).catch_unwind();
-        let caught = if info.is_long_running() {
+        let caught = if info.long_running {
             reply.await
         } else {
             match tokio::time::timeout(self.request_timeout, reply).await {
@@ -166,7 +166,7 @@ impl Service {
                 other
             }
         };
-        let _permit = self.inflight.enter(info)?;
+        trace.place = self.inflight.enter(info)?;
         trace.decision(route::authorize(&self.api, &user, info))?;
         let body = match parts.method {
             Method::POST | Method::PUT | Method::PATCH | Method::DELETE => read_body(body).await?,

@@ -7,6 +7,7 @@ use http::Request;
 use http::header::HeaderValue;
 use rhumb_auth::{Grant, User};
 use rhumb_meta::{Clock, Status};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::Peer;
 use super::pipeline::Service;
@@ -19,6 +20,8 @@ pub(super) struct Trace {
     pub(super) audit_id: HeaderValue,
     pub(super) user: Option<Arc<User>>,
     pub(super) impersonated: Option<Arc<User>>,
+    /// Given back when the answer is over.
+    pub(super) place: Option<OwnedSemaphorePermit>,
     begun: Instant,
     decision: Option<Result<Grant, ()>>,
     /// Only where there is an audit log.
@@ -47,6 +50,7 @@ impl Trace {
             audit_id,
             user: None,
             impersonated: None,
+            place: None,
             begun: Instant::now(),
             decision: None,
             facts,
@@ -92,6 +96,7 @@ impl Trace {
             audit,
             clock: service.api.clock.clone(),
             long_running: reply.is_long_running(),
+            _place: self.place.take(),
         };
         if reply.is_long_running() {
             ending.begin_stream();
@@ -127,6 +132,7 @@ struct Ending {
     audit: Option<(Arc<AuditLog>, Event)>,
     clock: Arc<dyn Clock>,
     long_running: bool,
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 impl Ending {

@@ -1,4 +1,5 @@
-//! Watches over WebSockets, for browsers and for clients that prefer them: one text message for each event.
+//! Watches over WebSockets, for browsers and for clients that prefer them: one message for each event, as text or,
+//! in protobuf, as bytes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Bytes, Message, Utf8Bytes};
 
 use crate::http::{Body, Reply};
+use crate::request::Media;
 use crate::resources::Frames;
 
 /// How many sockets there may be at a time.
@@ -28,6 +30,9 @@ const SOCKETS_MAX: u32 = 10_000;
 
 /// A client of a watch has nothing to say but pings and its farewell.
 const INCOMING_BYTES_MAX: usize = 4 * 1024;
+
+/// What stands before a message of protobuf in a stream.
+const LENGTH_BYTES: usize = 4;
 
 /// How often a silent client is asked whether it is still there.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
@@ -157,12 +162,13 @@ async fn run(upgraded: Upgraded, mut frames: Frames, permit: OwnedSemaphorePermi
         .read_buffer_size(INCOMING_BYTES_MAX);
     let io = TokioIo::new(upgraded);
     let mut socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
+    let media = frames.media();
     let mut pings = tokio::time::interval(PING_INTERVAL);
     pings.reset();
     loop {
         let message = tokio::select! {
             frame = frames.next() => match frame {
-                Some(frame) => text(frame),
+                Some(frame) => message(frame, media),
                 None => break,
             },
             received = socket.next() => match received {
@@ -181,8 +187,11 @@ async fn run(upgraded: Upgraded, mut frames: Frames, permit: OwnedSemaphorePermi
     drop(permit);
 }
 
-/// A frame without the end of its line.
-fn text(frame: Bytes) -> Message {
+/// A frame without what tells a stream where it ends: a message has an end by itself.
+fn message(frame: Bytes, media: Media) -> Message {
+    if media == Media::Protobuf {
+        return Message::Binary(frame.slice(frame.len().min(LENGTH_BYTES)..));
+    }
     let end = frame.len() - usize::from(frame.ends_with(b"\n"));
     match Utf8Bytes::try_from(frame.slice(..end)) {
         Ok(text) => Message::Text(text),
@@ -192,7 +201,30 @@ fn text(frame: Bytes) -> Message {
 
 #[cfg(test)]
 mod tests {
+    use rhumb_schema::protobuf::watch_frame;
+
     use super::*;
+
+    #[test]
+    fn what_was_asked_for_says_what_a_message_is() {
+        let json = Bytes::from_static(b"{\"type\":\"ADDED\"}\n");
+        assert_eq!(
+            message(json, Media::Json),
+            Message::Text("{\"type\":\"ADDED\"}".into())
+        );
+        // A short message of protobuf is a text too, if one looks at its bytes.
+        let frame = watch_frame("ADDED", b"x");
+        assert!(std::str::from_utf8(&frame).is_ok());
+        let rest = Bytes::copy_from_slice(&frame[4..]);
+        assert_eq!(
+            message(frame.into(), Media::Protobuf),
+            Message::Binary(rest)
+        );
+        assert_eq!(
+            message(Bytes::new(), Media::Protobuf),
+            Message::Binary(Bytes::new())
+        );
+    }
 
     #[test]
     fn a_token_among_the_protocols_becomes_a_header() {

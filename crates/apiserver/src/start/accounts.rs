@@ -50,8 +50,7 @@ impl AccountSource for Accounts {
         };
         let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
         let key = ObjectKey::new(namespace, name).ok()?;
-        let snapshot = cache.as_ref()?.snapshot();
-        let entry = snapshot.get(&key).ok()??;
+        let entry = cache.as_ref()?.get(&key).ok()??;
         let bound: Bound = serde_json::from_slice(entry.json_slice()).ok()?;
         Some(ObjectState {
             uid: bound.metadata.uid,

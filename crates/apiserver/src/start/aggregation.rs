@@ -38,8 +38,8 @@ async fn write(api: &Arc<Api>, name: &str, rules: &serde_json::Value) -> Result<
         .and_then(|resource| resource.storage.as_ref())
         .ok_or("cluster roles are not stored")?;
     let key = ObjectKey::cluster(name).map_err(|error| error.to_string())?;
-    let snapshot = storage.cache.snapshot();
-    let Some(entry) = snapshot.get(&key).map_err(|error| error.to_string())? else {
+    let entry = storage.cache.get(&key).map_err(|error| error.to_string())?;
+    let Some(entry) = entry else {
         return Ok(());
     };
     let mut role: Object =

@@ -141,10 +141,10 @@ impl<'a> Batch<'a> {
             .first()
             .ok_or_else(|| fail(&"has no version"))?;
         let key = ObjectKey::new(namespace, name).map_err(|error| fail(&error))?;
-        let snapshot = storage.cache.snapshot();
-        let existing = snapshot.get(&key).map_err(|error| fail(&error))?;
-        let existing_object: Option<Object> =
-            existing.and_then(|entry| serde_json::from_slice(entry.json_slice()).ok());
+        let existing = storage.cache.get(&key).map_err(|error| fail(&error))?;
+        let existing_object: Option<Object> = existing
+            .as_ref()
+            .and_then(|entry| serde_json::from_slice(entry.json_slice()).ok());
         let Some(mut object) = decide(existing_object.as_ref()) else {
             return Ok(());
         };

@@ -26,7 +26,7 @@ use rhumb_store::Store;
 use crate::objects::Projection;
 use crate::openapi::Documents;
 use crate::resources::allocation::{NODE_PORTS, PortProjector, ServiceAllocator, ServiceRanges};
-use crate::resources::{CompanionSet, Registry, RegistryError, stored_kinds};
+use crate::resources::{CompanionSet, Registry, RegistryError, forms, stored_kinds};
 use crate::{Api, admission};
 
 /// What a server is made of.
@@ -113,7 +113,11 @@ async fn start_hub(options: &Options, kinds: &[Kind]) -> Result<Hub, StartError>
     for (path, stored) in stored_kinds(kinds) {
         resources.push(rhumb_cache::Resource {
             prefix: StoragePrefix::new(path)?,
-            projector: Arc::new(Projection::new(stored.kind, &stored.api_version)),
+            projector: Arc::new(Projection::new(
+                stored.kind,
+                &stored.api_version,
+                forms(path, kinds, Table::builtin())?,
+            )),
             indexes: options.indexes.of(stored.kind, path),
         });
     }

@@ -60,8 +60,13 @@ struct Follower {
 impl Follower {
     /// Takes in everything there is, and a watch on what comes after; `None` when the server ends.
     fn load(&mut self) -> Option<Watcher> {
+        let cache = self.cache.clone();
+        self.load_from(|| cache.snapshot())
+    }
+
+    fn load_from(&mut self, mut snapshot: impl FnMut() -> Snapshot) -> Option<Watcher> {
         loop {
-            let snapshot = self.cache.snapshot();
+            let snapshot = snapshot();
             self.take_in(&snapshot);
             let request = WatchRequest::everything(Start::After(snapshot.revision()));
             match self.cache.watch(request) {
@@ -127,5 +132,85 @@ fn parse(entry: &Entry) -> Option<Map<String, Value>> {
 fn report(outcome: Result<(), rhumb_auth::rbac::ApplyError>) {
     if let Err(error) = outcome {
         tracing::warn!(%error, "a role or binding is not in force");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rhumb_cache::{Hub, Options, Resource};
+    use rhumb_meta::StoragePrefix;
+    use rhumb_schema::Table;
+    use rhumb_store::{Expect, Store, Transaction};
+    use serde_json::json;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::objects::Projection;
+    use crate::resources::{forms, stored_kinds};
+    use crate::testing::Server;
+
+    const PATH: &str = "clusterroles";
+
+    /// The cluster roles of a store, and nothing of their past.
+    async fn forgetful(store: Arc<dyn Store>) -> Hub {
+        let kinds = rhumb_api::kinds::all();
+        let stored = stored_kinds(&kinds);
+        let (_, stored) = stored.iter().find(|(path, _)| *path == PATH).expect(PATH);
+        let forms = forms(PATH, &kinds, Table::builtin()).expect("forms");
+        let projector = Projection::new(stored.kind, &stored.api_version, forms);
+        let resource = Resource {
+            prefix: StoragePrefix::new(PATH).expect("a prefix"),
+            projector: Arc::new(projector),
+        };
+        let options = Options {
+            history_changes_max: 0,
+            ..Options::default()
+        };
+        Hub::start(store, "/registry", vec![resource], options)
+            .await
+            .expect("a hub")
+    }
+
+    #[tokio::test]
+    async fn roles_whose_history_is_lost_while_they_are_read_are_read_again() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let store: Arc<dyn Store> = Arc::new(Server::store(directory.path()).await);
+        let hub = forgetful(store.clone()).await;
+        let commit = async |transaction: Transaction| {
+            let revision = store.commit(transaction).await.expect("a commit");
+            let deadline = Instant::now() + Duration::from_secs(30);
+            hub.wait_for(revision, deadline).await.expect("it is seen");
+        };
+        let put = |name: &str| {
+            let role = json!({"metadata": {"name": name}, "rules": []}).to_string();
+            Transaction::new().put(format!("/registry/{PATH}/{name}"), role, Expect::Any)
+        };
+        let cache = hub
+            .cache(&StoragePrefix::new(PATH).expect("a prefix"))
+            .expect("a cache");
+        commit(put("a")).await;
+        let mut old = Some(cache.snapshot());
+        commit(Transaction::new().delete(format!("/registry/{PATH}/a"), Expect::Any)).await;
+        commit(put("b")).await;
+        let mut follower = Follower {
+            index: Arc::new(PolicyIndex::new()),
+            kind: Kind::ClusterRole,
+            cache: cache.clone(),
+            known: HashSet::new(),
+            roles_changed: Arc::new(Notify::new()),
+        };
+        let watcher = follower.load_from(|| old.take().unwrap_or_else(|| cache.snapshot()));
+        let known: Vec<&str> = follower.known.iter().map(ObjectKey::name).collect();
+        assert_eq!(known, ["b"]);
+        commit(put("c")).await;
+        let next = watcher.expect("changes are followed").next().await;
+        match next {
+            Ok(Message::Event(event)) => assert_eq!(event.entry().key().name(), "c"),
+            other => panic!("{other:?}"),
+        }
+        hub.close().await;
+        assert!(follower.load().is_none(), "a server that ends is not read");
     }
 }

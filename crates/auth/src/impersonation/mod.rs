@@ -48,11 +48,21 @@ impl Impersonation {
         headers: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Option<Self>, Status> {
         let mut wanted = User::default();
+        // Of headers that are repeated the first counts. One that does not count is still no reason to go on as
+        // the one who asks.
+        let (mut name, mut uid) = (None, None);
+        let mut names_someone = false;
         for (header, value) in headers {
             let header = header.to_ascii_lowercase();
             match header.as_str() {
-                USER_HEADER if wanted.name.is_empty() => wanted.name = value.to_owned(),
-                UID_HEADER if wanted.uid.is_empty() => wanted.uid = value.to_owned(),
+                USER_HEADER => {
+                    names_someone |= !value.is_empty();
+                    name.get_or_insert(value);
+                }
+                UID_HEADER => {
+                    names_someone |= !value.is_empty();
+                    uid.get_or_insert(value);
+                }
                 GROUP_HEADER => wanted.groups.push(value.to_owned()),
                 _ => {
                     if let Some(key) = header.strip_prefix(EXTRA_HEADER_PREFIX) {
@@ -62,7 +72,9 @@ impl Impersonation {
                 }
             }
         }
-        if wanted == User::default() {
+        wanted.name = name.unwrap_or_default().to_owned();
+        wanted.uid = uid.unwrap_or_default().to_owned();
+        if wanted == User::default() && !names_someone {
             return Ok(None);
         }
         if wanted.name.is_empty() {

@@ -55,6 +55,24 @@ fn check(headers: Headers<'_>, allowed: &[&str], want: Result<&[&str], &str>) {
 const BOT: (&str, &str) = ("Impersonate-User", "system:serviceaccount:default:bot");
 
 #[test]
+fn the_first_of_repeated_headers_counts() {
+    let check = |headers: &[(&str, &str)], want: Result<Option<(&str, &str)>, i32>| {
+        let got = Impersonation::from_headers(headers.iter().copied());
+        let got = got
+            .map_err(|status| status.code)
+            .map(|wanted| wanted.map(|it| (it.wanted.name.clone(), it.wanted.uid.clone())));
+        let want = want.map(|it| it.map(|(name, uid)| (name.to_owned(), uid.to_owned())));
+        assert_eq!(got, want, "{headers:?}");
+    };
+    let (user, uid) = ("Impersonate-User", "Impersonate-Uid");
+    check(&[(user, "a"), (user, "b")], Ok(Some(("a", ""))));
+    check(&[(user, "a"), (uid, "1"), (uid, "2")], Ok(Some(("a", "1"))));
+    check(&[(user, "a"), (uid, ""), (uid, "2")], Ok(Some(("a", ""))));
+    check(&[(user, ""), (uid, "")], Ok(None));
+    check(&[(user, ""), (user, "b")], Err(400));
+}
+
+#[test]
 fn the_old_permission_allows_everything() {
     check(
         &[("Impersonate-User", "ann"), ("Impersonate-Group", "dev")],

@@ -1,7 +1,7 @@
 //! rhumb as programs use it: kube-rs, over TLS, against the built binary.
 
-#[path = "../support/mod.rs"]
-mod support;
+#[path = "../program/mod.rs"]
+mod program;
 
 mod access;
 mod durability;
@@ -12,4 +12,5 @@ mod objects;
 mod patches;
 mod reading;
 mod subresources;
+mod support;
 mod watching;

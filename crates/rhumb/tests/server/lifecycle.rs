@@ -25,7 +25,7 @@ async fn a_server_that_is_told_to_end_ends_streams_properly_and_exits_well() {
     let (mut socket, _) = tokio_tungstenite::client_async(url.as_str(), stream)
         .await
         .unwrap();
-    server.terminate();
+    server.program.terminate();
     for (_client, body) in streams {
         let end = tokio::time::timeout(ENDS_WITHIN, body.collect()).await;
         // A stream that breaks off is an error here; one that ends is not.
@@ -77,7 +77,7 @@ async fn what_was_acknowledged_is_there_after_kill_9() {
                 })
                 .collect();
         tokio::time::sleep(Duration::from_millis(700)).await;
-        server.kill();
+        server.program.kill();
         for writer in writers {
             acknowledged.extend(writer.await.unwrap());
         }
@@ -109,7 +109,7 @@ async fn a_request_that_is_under_way_is_finished() {
     );
     stream.write_all(head.as_bytes()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(300)).await;
-    server.terminate();
+    server.program.terminate();
     tokio::time::sleep(Duration::from_millis(300)).await;
     stream.write_all(body.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
@@ -119,4 +119,46 @@ async fn a_request_that_is_under_way_is_finished() {
     assert!(server.ended_within(ENDS_WITHIN).await.unwrap().success());
     let server = Server::start_in(server.directory.clone(), &[]);
     assert_eq!(server.get(&format!("{CONFIG_MAPS}/late")).await.code, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_ends_under_load_has_nothing_to_complain_of() {
+    let mut server = Server::start(&[]);
+    let clients = futures_util::future::join_all((0..8).map(|_| server.http2(As::Admin))).await;
+    let writers: Vec<_> = clients
+        .into_iter()
+        .enumerate()
+        .map(|(writer, mut client)| {
+            tokio::spawn(async move {
+                let mut codes = std::collections::BTreeSet::new();
+                for number in 0.. {
+                    let path =
+                        format!("{CONFIG_MAPS}?resourceVersion=0&watch=true&timeoutSeconds=1");
+                    let request = match number % 8 {
+                        0 => client.request(Method::GET, &path, ""),
+                        1 => client.request(Method::GET, CONFIG_MAPS, ""),
+                        _ => {
+                            let map = config_map(&format!("c{writer}-{number}"));
+                            client.request(Method::POST, CONFIG_MAPS, &map)
+                        }
+                    };
+                    match client.send(request).await {
+                        Ok(response) => codes.insert(response.status().as_u16()),
+                        Err(_) => break,
+                    };
+                }
+                codes
+            })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    server.program.terminate();
+    for writer in writers {
+        let codes = writer.await.unwrap();
+        let fine = [200, 201, 503];
+        assert!(codes.iter().all(|code| fine.contains(code)), "{codes:?}");
+    }
+    assert!(server.ended_within(ENDS_WITHIN).await.unwrap().success());
+    let log = server.program.log();
+    assert!(!log.contains("WARN") && !log.contains("ERROR"), "{log}");
 }

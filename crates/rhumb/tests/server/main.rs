@@ -1,5 +1,8 @@
 //! `rhumb up` as clients meet it: the built program, over real connections.
 
+#[path = "../program/mod.rs"]
+mod program;
+
 mod authorization;
 mod edge;
 mod hostile;

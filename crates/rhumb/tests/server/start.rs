@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Server, kubeconfig_of};
+use crate::program::kubeconfig;
+use crate::support::Server;
 
 /// Starts a server that must fail, and checks what it says.
 fn fails(directory: &Path, flags: &[&str], says: &[&str]) {
@@ -130,8 +131,8 @@ fn a_second_server_disturbs_nobody() {
     let other = tempfile::tempdir().unwrap();
     fails(other.path(), &[&port], &["in use", "--secure-port"]);
     let data = server.directory.path().join("data");
-    let before = std::fs::read_to_string(kubeconfig_of(server.directory.path())).unwrap();
+    let before = std::fs::read_to_string(kubeconfig(server.directory.path())).unwrap();
     fails(&data, &["--secure-port=0"], &["in use"]);
-    let after = std::fs::read_to_string(kubeconfig_of(server.directory.path())).unwrap();
+    let after = std::fs::read_to_string(kubeconfig(server.directory.path())).unwrap();
     assert_eq!(before, after, "the kubeconfig is of the server that runs");
 }

@@ -1,9 +1,7 @@
 //! A server of its own for each test, and a client that can also misbehave.
 
-use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,6 +21,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use crate::program::{Program, kubeconfig};
+
 /// A token of the token file whose user has no rights beyond those of everyone.
 pub(crate) const NOBODY: &str = "nobody-token";
 
@@ -34,9 +34,9 @@ pub(crate) enum As {
     Anonymous,
 }
 
-/// A running server. It is killed when dropped: this one and no other.
+/// A running server, and what a client needs to know of it.
 pub(crate) struct Server {
-    child: Child,
+    pub(crate) program: Program,
     pub(crate) directory: Arc<TempDir>,
     pub(crate) address: SocketAddr,
     ca: CertificateDer<'static>,
@@ -52,24 +52,12 @@ impl Server {
     pub(crate) fn start_in(directory: Arc<TempDir>, flags: &[&str]) -> Server {
         let tokens = directory.path().join("tokens.csv");
         std::fs::write(&tokens, format!("{NOBODY},nobody,1\n")).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_rhumb"))
-            .args(["up", "--secure-port", "0", "--data-dir"])
-            .arg(directory.path().join("data"))
-            .arg("--token-auth-file")
-            .arg(tokens)
-            .args(flags)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the program runs");
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let ready = lines
-            .by_ref()
-            .map_while(Result::ok)
-            .any(|line| line.starts_with("ready"));
-        assert!(ready, "the server did not become ready");
-        // What else it says must not fill the pipe.
-        std::thread::spawn(move || lines.for_each(drop));
-        let kubeconfig = std::fs::read_to_string(kubeconfig_of(directory.path())).unwrap();
+        let tokens = format!("--token-auth-file={}", tokens.display());
+        let flags: Vec<String> = std::iter::once(tokens)
+            .chain(flags.iter().map(|&flag| flag.to_owned()))
+            .collect();
+        let program = Program::start(directory.path(), 0, &flags);
+        let kubeconfig = std::fs::read_to_string(kubeconfig(directory.path())).unwrap();
         let field = |name: &str| {
             let start = kubeconfig.find(name).expect(name) + name.len();
             kubeconfig[start..]
@@ -82,39 +70,20 @@ impl Server {
         };
         let pem = |name: &str| STANDARD.decode(field(name)).unwrap();
         Server {
-            address: field("server:")
-                .trim_start_matches("https://")
-                .parse()
-                .unwrap(),
+            address: SocketAddr::from(([127, 0, 0, 1], program.port)),
             ca: CertificateDer::from_pem_slice(&pem("certificate-authority-data:")).unwrap(),
             certificate: CertificateDer::from_pem_slice(&pem("client-certificate-data:")).unwrap(),
             key: PrivateKeyDer::from_pem_slice(&pem("client-key-data:")).unwrap(),
-            child,
+            program,
             directory,
         }
-    }
-
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Asks it to end, as a service manager does.
-    pub(crate) fn terminate(&self) {
-        let status = Command::new("kill").arg(self.id().to_string()).status();
-        assert!(status.unwrap().success());
-    }
-
-    /// Ends it at once, without a chance to clean up.
-    pub(crate) fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 
     /// How it ended, if it did in time.
     pub(crate) async fn ended_within(&mut self, limit: Duration) -> Option<ExitStatus> {
         let begun = Instant::now();
         while begun.elapsed() < limit {
-            if let Some(status) = self.child.try_wait().unwrap() {
+            if let Some(status) = self.program.process.try_wait().unwrap() {
                 return Some(status);
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -123,7 +92,7 @@ impl Server {
     }
 
     pub(crate) fn resident_bytes(&self) -> u64 {
-        let path = format!("/proc/{}/status", self.id());
+        let path = format!("/proc/{}/status", self.program.id());
         let status = std::fs::read_to_string(path).unwrap();
         let line = status
             .lines()
@@ -190,16 +159,6 @@ impl Server {
     pub(crate) async fn get(&self, path: &str) -> Answer {
         self.ask(As::Admin, Method::GET, path, "").await
     }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-pub(crate) fn kubeconfig_of(directory: &Path) -> PathBuf {
-    directory.join("data/admin.kubeconfig")
 }
 
 pub(crate) struct Client {

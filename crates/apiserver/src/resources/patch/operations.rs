@@ -343,6 +343,39 @@ mod tests {
     }
 
     #[test]
+    fn what_a_patch_moves_is_limited() {
+        const ITEMS: usize = 200_000;
+        let check = |operation: &Value, times: usize, fits: bool| {
+            let document = json!({"l": vec![0; ITEMS]});
+            let patch = Value::Array(vec![operation.clone(); times]);
+            let operations = decode(patch.to_string().as_bytes()).unwrap();
+            let outcome = apply(document, &operations);
+            assert_eq!(outcome.is_ok(), fits, "{times} times {operation}");
+        };
+        // Each removal leaves one item less to move.
+        let most = MOVED_ITEMS_MAX / ITEMS;
+        check(&json!({"op": "remove", "path": "/l/0"}), most, true);
+        check(&json!({"op": "remove", "path": "/l/0"}), most + 1, false);
+        check(
+            &json!({"op": "add", "path": "/l/0", "value": 1}),
+            most - 1,
+            true,
+        );
+        check(
+            &json!({"op": "add", "path": "/l/0", "value": 1}),
+            most,
+            false,
+        );
+        // A move goes through the list twice.
+        let back = json!({"op": "move", "from": "/l/0", "path": "/l/1"});
+        check(&back, most / 2, true);
+        check(&back, most / 2 + 1, false);
+        // What changes an item in its place moves nothing.
+        let replace = json!({"op": "replace", "path": "/l/0", "value": 1});
+        check(&replace, 10 * most, true);
+    }
+
+    #[test]
     fn bodies_that_are_no_patch_are_refused_in_gos_words() {
         for (body, expect) in [
             (

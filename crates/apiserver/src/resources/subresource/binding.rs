@@ -4,8 +4,9 @@ use async_trait::async_trait;
 use rhumb_api::Object;
 use rhumb_meta::field::{Error, ErrorList, Path};
 use rhumb_meta::{GroupKind, ObjectKey, Status};
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::conditions::{self, status_of};
 use crate::admission::Operation;
 use crate::http::Reply;
 use crate::objects::{Metadata, MetadataMut};
@@ -25,26 +26,7 @@ pub(super) async fn bind(call: &Call<'_>) -> Result<Reply, Status> {
 pub(crate) async fn bind_collection(call: &Call<'_>) -> Result<Reply, Status> {
     let options = WriteOptions::parse(call.query, "CreateOptions")?;
     let binding = call.decode(call.expected(), options.field_validation)?;
-    let pods = call
-        .api
-        .registry
-        .find("", "pods")
-        .ok_or_else(|| call.not_found())?;
-    let version = pods.versions.first().ok_or_else(|| call.not_found())?;
-    let on_pods = Call {
-        api: call.api,
-        resource: pods,
-        version,
-        subresource: None,
-        target: call.target,
-        verb: call.verb,
-        query: call.query,
-        headers: call.headers,
-        body: call.body.clone(),
-        user: call.user,
-        now: call.now,
-        warnings: std::sync::Mutex::default(),
-    };
+    let on_pods = call.on("", "pods").ok_or_else(|| call.not_found())?;
     bind_pod(call, &on_pods, binding.name()).await
 }
 
@@ -175,7 +157,7 @@ impl Edit for Bind<'_> {
                 pod.name()
             )));
         }
-        self.assign(&mut pod, spec);
+        self.assign(&mut pod, spec)?;
         Ok(Change::Put(pod, Claim::default()))
     }
 
@@ -197,7 +179,7 @@ impl Bind<'_> {
         )
     }
 
-    fn assign(&self, pod: &mut Object, mut spec: Object) {
+    fn assign(&self, pod: &mut Object, mut spec: Object) -> Result<(), Status> {
         spec.insert("nodeName".into(), node_of(self.binding).into());
         pod.insert("spec".into(), Value::Object(spec));
         // What the scheduler notes on a binding goes to the pod.
@@ -218,25 +200,8 @@ impl Bind<'_> {
                 });
             }
         }
-        self.mark_scheduled(pod);
-    }
-
-    fn mark_scheduled(&self, pod: &mut Object) {
-        let status = pod
-            .entry("status")
-            .or_insert_with(|| Value::Object(Object::new()));
-        let conditions = status["conditions"].take();
-        let mut conditions = match conditions {
-            Value::Array(conditions) => conditions,
-            _ => Vec::new(),
-        };
-        conditions.retain(|condition| condition["type"] != "PodScheduled");
-        conditions.push(json!({
-            "type": "PodScheduled",
-            "status": "True",
-            "lastProbeTime": null,
-            "lastTransitionTime": self.call.now.rfc3339().to_string(),
-        }));
-        status["conditions"] = Value::Array(conditions);
+        let scheduled = conditions::of_pod("PodScheduled", self.call.now);
+        conditions::put(status_of(pod)?, scheduled);
+        Ok(())
     }
 }

@@ -1,6 +1,8 @@
 //! What is asked of a part of an object, or of something beside it. One file for each that is more than a part.
 
 mod binding;
+mod budget;
+mod conditions;
 mod eviction;
 mod node;
 mod scale;

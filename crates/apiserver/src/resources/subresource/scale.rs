@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use rhumb_api::Object;
+use rhumb_api::{Object, fields};
 use rhumb_meta::field::{Error, ErrorList, Path};
 use rhumb_meta::{GroupKind, LabelSelector, Status};
 use serde_json::{Map, Value, json};
@@ -87,17 +87,13 @@ fn scale_of(object: &Object, paths: Paths) -> Object {
     .filter_map(|&field| Some((field.to_owned(), object.metadata()?.get(field)?.clone())))
     .collect();
     let mut spec = json!({});
-    let replicas = at(object, paths.replicas)
-        .and_then(Value::as_i64)
-        .unwrap_or(0);
+    let replicas = fields::int(object, paths.replicas).unwrap_or(0);
     if replicas != 0 {
         spec["replicas"] = replicas.into();
     }
-    let current = at(object, paths.status_replicas)
-        .and_then(Value::as_i64)
-        .unwrap_or(0);
+    let current = fields::int(object, paths.status_replicas).unwrap_or(0);
     let mut status = json!({"replicas": current});
-    if let Some(selector) = at(object, paths.selector)
+    if let Some(selector) = fields::get(object, paths.selector)
         .map(selector_text)
         .filter(|text| !text.is_empty())
     {
@@ -114,12 +110,6 @@ fn scale_of(object: &Object, paths: Paths) -> Object {
         Value::Object(scale) => scale,
         _ => Object::new(),
     }
-}
-
-fn at<'a>(object: &'a Object, path: &str) -> Option<&'a Value> {
-    let mut names = path.split('.');
-    let first = object.get(names.next()?)?;
-    names.try_fold(first, |value, name| value.get(name))
 }
 
 /// A selector as queries write it, be it a LabelSelector or the plain map of old kinds.
@@ -175,11 +165,9 @@ impl Edit for Rescale<'_> {
         check_scale(self.call, &scale)?;
         check_uid(self.call, current, &scale)?;
         check_version(self.call, current, &scale)?;
-        let replicas = at(&scale, "spec.replicas")
-            .and_then(Value::as_i64)
-            .unwrap_or(0);
+        let replicas = fields::int(&scale, "spec.replicas").unwrap_or(0);
         let mut new = current.object.clone();
-        set(&mut new, self.paths.replicas, replicas.into());
+        fields::set(&mut new, self.paths.replicas, replicas);
         new.set_meta("resourceVersion", current.revision.to_string());
         chain.validate(&attributes, Some(&scale)).await?;
         update_to(self.call, current, new, Part::Admitted, self.dry_run).await
@@ -198,9 +186,7 @@ fn check_scale(call: &Call<'_>, scale: &Object) -> Result<(), Status> {
             call.name()
         )));
     }
-    let replicas = at(scale, "spec.replicas")
-        .and_then(Value::as_i64)
-        .unwrap_or(0);
+    let replicas = fields::int(scale, "spec.replicas").unwrap_or(0);
     if replicas < 0 {
         let mut errors = ErrorList::new();
         errors.push(Error::invalid(
@@ -215,13 +201,4 @@ fn check_scale(call: &Call<'_>, scale: &Object) -> Result<(), Status> {
         ));
     }
     Ok(())
-}
-
-/// Sets a value two levels down.
-fn set(object: &mut Object, path: &str, value: Value) {
-    if let Some((parent, name)) = path.split_once('.')
-        && let Some(Value::Object(parent)) = object.get_mut(parent)
-    {
-        parent.insert(name.to_owned(), value);
-    }
 }

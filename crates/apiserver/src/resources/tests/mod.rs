@@ -1,3 +1,8 @@
+mod ending;
+mod eviction;
+mod foreign;
+mod reading;
+
 use http::Method;
 use serde_json::{Value, json};
 

@@ -1,0 +1,111 @@
+//! A store that others write to as well, at the worst of times.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rhumb_meta::Revision;
+use rhumb_store::{ChangeEvent, ChangeStream, Entry, Page, Range, Result, Store, Transaction};
+use tokio::time::Instant;
+
+type Meanwhile = dyn Fn(&Transaction) -> Option<Transaction> + Send + Sync;
+
+/// Before each commit, `meanwhile` says what somebody else commits, if they do.
+pub(crate) struct Others {
+    store: Arc<dyn Store>,
+    meanwhile: Box<Meanwhile>,
+    /// How late changes are told.
+    delay: Duration,
+}
+
+impl Others {
+    pub(crate) fn new(
+        store: impl Store,
+        meanwhile: impl Fn(&Transaction) -> Option<Transaction> + Send + Sync + 'static,
+    ) -> Arc<Others> {
+        Arc::new(Others {
+            store: Arc::new(store),
+            meanwhile: Box::new(meanwhile),
+            delay: Duration::ZERO,
+        })
+    }
+
+    /// A store whose changes come late: another server has seen them already.
+    pub(crate) fn late(store: Arc<dyn Store>, delay: Duration) -> Arc<Others> {
+        Arc::new(Others {
+            store,
+            meanwhile: Box::new(|_| None),
+            delay,
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Late {
+    changes: Box<dyn ChangeStream>,
+    delay: Duration,
+    /// Read and not told yet.
+    pending: Option<(ChangeEvent, Instant)>,
+}
+
+#[async_trait]
+impl ChangeStream for Late {
+    async fn next(&mut self) -> Result<ChangeEvent> {
+        if self.pending.is_none() {
+            let event = self.changes.next().await?;
+            self.pending = Some((event, Instant::now() + self.delay));
+        }
+        if let Some((_, due)) = &self.pending {
+            tokio::time::sleep_until(*due).await;
+        }
+        match self.pending.take() {
+            Some((event, _)) => Ok(event),
+            None => self.changes.next().await,
+        }
+    }
+
+    async fn request_progress(&mut self) -> Result<()> {
+        self.changes.request_progress().await
+    }
+}
+
+impl fmt::Debug for Others {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Others")
+    }
+}
+
+#[async_trait]
+impl Store for Others {
+    async fn get(&self, key: &str) -> Result<Option<Entry>> {
+        self.store.get(key).await
+    }
+
+    async fn range(&self, range: Range<'_>) -> Result<Page> {
+        self.store.range(range).await
+    }
+
+    async fn commit(&self, transaction: Transaction) -> Result<Revision> {
+        if let Some(first) = (self.meanwhile)(&transaction) {
+            self.store.commit(first).await?;
+        }
+        self.store.commit(transaction).await
+    }
+
+    async fn changes(&self, prefix: &str, after: Revision) -> Result<Box<dyn ChangeStream>> {
+        Ok(Box::new(Late {
+            changes: self.store.changes(prefix, after).await?,
+            delay: self.delay,
+            pending: None,
+        }))
+    }
+
+    async fn revision(&self) -> Result<Revision> {
+        self.store.revision().await
+    }
+
+    async fn compact(&self, revision: Revision) -> Result<()> {
+        self.store.compact(revision).await
+    }
+}

@@ -1,0 +1,77 @@
+//! A server of the built program, for the time of a test.
+
+use std::path::PathBuf;
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use tempfile::TempDir;
+
+use crate::program::{self, Program};
+
+/// `rhumb up` on a free port, with a data directory of its own.
+#[derive(Debug)]
+pub(crate) struct Server {
+    program: Program,
+    flags: Vec<String>,
+    directory: TempDir,
+}
+
+impl Server {
+    /// Returns when the server says that it is ready.
+    pub(crate) fn start() -> Server {
+        Server::start_with(&[])
+    }
+
+    /// The same with further flags.
+    pub(crate) fn start_with(flags: &[&str]) -> Server {
+        let directory = tempfile::tempdir().expect("a directory");
+        let flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
+        Server {
+            program: Program::start(directory.path(), 0, &flags),
+            flags,
+            directory,
+        }
+    }
+
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        program::kubeconfig(self.directory.path())
+    }
+
+    pub(crate) fn process_id(&self) -> u32 {
+        self.program.id()
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.program.kill();
+    }
+
+    /// As a person would stop it; waits until it is gone.
+    pub(crate) fn stop(&mut self) {
+        self.program.terminate();
+        let ended = self.program.process.wait().expect("it ended");
+        let log = self.program.log();
+        assert!(ended.success(), "the server ended with {ended}: {log}");
+    }
+
+    /// On the same data and port as before.
+    pub(crate) fn start_again(&mut self) {
+        self.program = Program::start(self.directory.path(), self.program.port, &self.flags);
+    }
+
+    /// A client of the administrator.
+    pub(crate) async fn client(&self) -> Client {
+        self.client_with(|_| {}).await
+    }
+
+    /// A client whose configuration the test changes. Nothing is tried again unless the test does.
+    pub(crate) async fn client_with(&self, change: impl FnOnce(&mut Config)) -> Client {
+        let kubeconfig = Kubeconfig::read_from(self.kubeconfig()).expect("a kubeconfig");
+        let options = KubeConfigOptions::default();
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .expect("a configuration");
+        config.default_retry = false;
+        change(&mut config);
+        Client::try_from(config).expect("a client")
+    }
+}
