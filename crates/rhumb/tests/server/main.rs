@@ -6,6 +6,7 @@ mod program;
 mod authorization;
 mod edge;
 mod hostile;
+mod label_index;
 mod lifecycle;
 mod start;
 mod support;
