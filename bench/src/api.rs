@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 1300)]
     object_bytes: usize,
     #[command(flatten)]
-    servers: servers::Arguments,
+    servers: servers::Choice,
     /// Up to how many objects the comparison goes.
     #[arg(long, default_value_t = 10_000)]
     peer_objects: usize,

@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     #[arg(short, long, default_value = "table")]
     output: Output,
     #[command(flatten)]
-    servers: servers::Arguments,
+    servers: servers::Choice,
 }
 
 /// A list that is asked for.

@@ -21,16 +21,27 @@ const RIGHT: f64 = 30.0;
 const TOP: f64 = 76.0;
 const BOTTOM: f64 = 52.0;
 
+/// Plain classes, because not every viewer knows variables.
 const STYLE: &str = "\
-svg { --paper: #ffffff; --ink: #1f2328; --muted: #656d76; --grid: #d8dee4; --s0: #0969da; --s1: #bc4c00; --s2: #8250df }
-@media (prefers-color-scheme: dark) {
-  svg { --paper: #0d1117; --ink: #e6edf3; --muted: #8d96a0; --grid: #2b323b; --s0: #58a6ff; --s1: #f0883e; --s2: #bc8cff }
-}
-text { font: 12px system-ui, sans-serif; fill: var(--muted) }
-.title { font-size: 14px; font-weight: 600; fill: var(--ink) }
-.value { font-size: 11px; text-anchor: middle; paint-order: stroke; stroke: var(--paper); stroke-width: 4px }
-.grid { stroke: var(--grid); stroke-width: 1 }
+text { font: 12px system-ui, sans-serif; fill: #656d76 }
+.title { font-size: 14px; font-weight: 600; fill: #1f2328 }
+.value { font-size: 11px; paint-order: stroke; stroke: #ffffff; stroke-width: 4px }
+.grid { stroke: #d8dee4; stroke-width: 1 }
 .line { fill: none; stroke-width: 2.5; stroke-linejoin: round; stroke-linecap: round }
+.paper { fill: #ffffff }
+.dot0 { fill: #0969da } .line0 { stroke: #0969da }
+.dot1 { fill: #bc4c00 } .line1 { stroke: #bc4c00 }
+.dot2 { fill: #8250df } .line2 { stroke: #8250df }
+@media (prefers-color-scheme: dark) {
+  text { fill: #8d96a0 }
+  .title { fill: #e6edf3 }
+  .value { stroke: #0d1117 }
+  .grid { stroke: #2b323b }
+  .paper { fill: #0d1117 }
+  .dot0 { fill: #58a6ff } .line0 { stroke: #58a6ff }
+  .dot1 { fill: #f0883e } .line1 { stroke: #f0883e }
+  .dot2 { fill: #bc8cff } .line2 { stroke: #bc8cff }
+}
 ";
 
 /// The panels side by side.
@@ -40,7 +51,7 @@ pub(crate) fn render(panels: &[Panel]) -> String {
         r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {HEIGHT}" width="{width}" height="{HEIGHT}" role="img">
 <style>
 {STYLE}</style>
-<rect width="100%" height="100%" fill="var(--paper)"/>
+<rect class="paper" width="100%" height="100%"/>
 "#
     );
     for (number, panel) in panels.iter().enumerate() {
@@ -141,13 +152,13 @@ impl Frame {
             .map(|(x, y, _)| format!("{x:.1},{y:.1}"))
             .collect();
         let mut svg = format!(
-            "<polyline class=\"line\" style=\"stroke: var(--s{number})\" points=\"{}\"/>\n",
+            "<polyline class=\"line line{number}\" points=\"{}\"/>\n",
             path.join(" ")
         );
         for (x, y, value) in places {
             let _ = writeln!(
                 svg,
-                r#"<circle cx="{x:.1}" cy="{y:.1}" r="4" style="fill: var(--s{number})"/>"#
+                r#"<circle cx="{x:.1}" cy="{y:.1}" r="4" class="dot{number}"/>"#
             );
             let _ = write_text(&mut svg, "value", x, y - 10.0, "middle", &short(value));
         }
@@ -161,7 +172,7 @@ fn draw_legend(svg: &mut String, x: f64, name: &str, number: usize) -> f64 {
     const LETTER: f64 = 6.5;
     let _ = writeln!(
         svg,
-        r#"<rect x="{x:.1}" y="40" width="14" height="4" rx="2" style="fill: var(--s{number})"/>"#
+        r#"<rect x="{x:.1}" y="40" width="14" height="4" rx="2" class="dot{number}"/>"#
     );
     let _ = write_text(svg, "name", x + 20.0, 46.0, "start", name);
     40.0 + LETTER * name.chars().count() as f64

@@ -24,7 +24,7 @@ const TICK: Duration = Duration::from_millis(10);
 
 /// Which servers are measured.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct Choice {
     /// The rhumb to measure.
     #[arg(long, env = "RHUMB_BENCH_RHUMB")]
     rhumb: Option<PathBuf>,
@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     etcd: String,
 }
 
-impl Arguments {
+impl Choice {
     pub(crate) fn rhumb(&self) -> Result<Program> {
         let program = self.rhumb.clone();
         let flags = self.rhumb_flags.as_deref().unwrap_or_default();

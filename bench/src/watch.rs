@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     only: Option<Only>,
     #[command(flatten)]
-    servers: servers::Arguments,
+    servers: servers::Choice,
     #[command(flatten)]
     running: RunningArguments,
 }

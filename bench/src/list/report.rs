@@ -70,7 +70,7 @@ fn targets(columns: &[Column]) -> Vec<Target> {
     pairs
         .filter_map(|(ours, peer)| {
             Some(Target {
-                what: format!("CPU of a list {}, rhumb over kube-apiserver", ours.name),
+                what: format!("CPU of a list: {}; rhumb over kube-apiserver", ours.name),
                 measured: ours.cpu_us / peer.cpu_us,
                 wanted: ours.wanted?,
             })

@@ -83,8 +83,9 @@ impl Round {
 
     async fn create(&mut self, stage: &Stage<'_>, before: Cpu) -> Result<()> {
         let first = stage.first_pod + WARM_UP_PODS;
-        let deliveries = self.create_from(stage, first).await?;
+        let (deliveries, per_second) = self.create_from(stage, first).await?;
         self.spent(before, Cpu::now(stage.server)?);
+        self.per_second = per_second;
         self.events = deliveries.delivered;
         self.deliveries = Some(deliveries);
         Ok(())
@@ -95,16 +96,17 @@ impl Round {
         eprintln!("  and {} that do not read", arguments.stalled);
         let (version, http) = (stage.version().await?, arguments.http);
         let stalled = watchers::open_stalled(endpoint, arguments.stalled, &version, http).await?;
-        // The first half fills the buffers that stand between the server and who does not read.
+        // The first load fills the buffers that stand between the server and who does not read.
         let first = stage.first_pod + WARM_UP_PODS + arguments.pods;
         self.create_from(stage, first).await?;
-        let deliveries = self.create_from(stage, first + arguments.pods).await?;
+        let (deliveries, _) = self.create_from(stage, first + arguments.pods).await?;
         drop(stalled);
         self.stalled = Some(deliveries.lag);
         Ok(())
     }
 
-    async fn create_from(&mut self, stage: &Stage<'_>, first: usize) -> Result<Deliveries> {
+    /// What came of them, and how many a second were sent.
+    async fn create_from(&mut self, stage: &Stage<'_>, first: usize) -> Result<(Deliveries, f64)> {
         let Stage {
             server, arguments, ..
         } = stage;
@@ -114,7 +116,6 @@ impl Round {
         stage.wait_for(told + created.len()).await;
         let streams = stage.watchers.streams();
         let deliveries = Deliveries::count(&created, &streams);
-        self.per_second = load::sent_per_second(&created);
         for (watcher, stream) in streams.iter().enumerate() {
             let end = stream.end.iter();
             self.note(end.map(|end| format!("the watch of watcher {watcher} ended: {end}")));
@@ -130,7 +131,7 @@ impl Round {
                 "{missed} missed, {wrong} wrong, {repeated} repeated"
             )]);
         }
-        Ok(deliveries)
+        Ok((deliveries, load::sent_per_second(&created)))
     }
 
     async fn churn(&mut self, stage: &Stage<'_>, before: Cpu) -> Result<()> {
