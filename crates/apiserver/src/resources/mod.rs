@@ -1,5 +1,5 @@
 //! The verbs on resources. Each file is one verb; `call.rs` is what they share of a request, `codec.rs` how
-//! bodies become objects, `write.rs` how objects reach the store.
+//! bodies become objects, `prepare.rs` what is done to them and asked of them, `write.rs` how they reach the store.
 
 pub mod allocation;
 mod call;
@@ -10,6 +10,7 @@ mod delete;
 mod get;
 mod list;
 mod patch;
+mod prepare;
 mod protobuf;
 mod registry;
 mod render;
