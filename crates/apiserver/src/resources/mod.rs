@@ -19,6 +19,7 @@ mod store_status;
 mod subresource;
 mod update;
 mod watch;
+mod watch_events;
 mod write;
 
 #[cfg(test)]
@@ -29,4 +30,5 @@ pub use companions::{Chosen, Claim, CompanionSet, Companions};
 pub use registry::{Registry, RegistryError, Resource, Storage, Version, forms, stored_kinds};
 pub(crate) use store_status::{history_status, shutting_down, store_status};
 pub(crate) use watch::{Frames, frames};
+pub use watch_events::{SIZES, Sent, WatchEvents};
 pub(crate) use write::with;
