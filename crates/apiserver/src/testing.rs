@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::BodyExt as _;
-use rhumb_api::Gates;
+use rhumb_api::{Gates, Object};
 use rhumb_auth::User;
 use rhumb_auth::token::SigningKey;
 use rhumb_meta::SystemClock;
@@ -23,6 +23,13 @@ use crate::start::Options;
 use crate::{Api, http as ours};
 
 pub(crate) use others::Others;
+
+pub(crate) fn object(value: Value) -> Object {
+    match value {
+        Value::Object(object) => object,
+        other => panic!("{other} is no object"),
+    }
+}
 
 /// What clients call, and what it stands on.
 #[derive(Debug, Clone)]

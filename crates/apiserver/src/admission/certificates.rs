@@ -132,7 +132,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::admission::testing::object;
+    use crate::testing::object;
 
     fn request(signer: &str, groups: &[&str]) -> Object {
         let mut name = rcgen::DistinguishedName::new();

@@ -58,7 +58,7 @@ fn covers(toleration: &Value, taint: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::testing::object;
+    use crate::testing::object;
 
     #[test]
     fn only_what_is_missing_is_added() {

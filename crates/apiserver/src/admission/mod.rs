@@ -16,8 +16,6 @@ mod runtime_class;
 mod selection;
 mod storage_protection;
 #[cfg(test)]
-mod testing;
-#[cfg(test)]
 mod tests;
 mod volume_resize;
 

@@ -41,7 +41,7 @@ fn taint(node: &mut Object) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::testing::object;
+    use crate::testing::object;
 
     #[test]
     fn a_new_node_is_not_ready() {

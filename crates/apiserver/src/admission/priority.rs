@@ -159,7 +159,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::admission::testing::object;
+    use crate::testing::object;
 
     #[test]
     fn the_class_says_how_important_a_pod_is() {

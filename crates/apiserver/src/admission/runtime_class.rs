@@ -192,7 +192,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::admission::testing::object;
+    use crate::testing::object;
 
     #[test]
     fn overhead_comes_from_the_class_alone() {

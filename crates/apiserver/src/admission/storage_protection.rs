@@ -52,7 +52,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::admission::testing::object;
+    use crate::testing::object;
 
     #[test]
     fn the_finalizer_is_added_once() {

@@ -3,6 +3,7 @@
 mod caches;
 mod process;
 mod requests;
+mod watches;
 
 use std::sync::atomic::AtomicU64;
 
@@ -40,6 +41,7 @@ pub struct Metrics {
     audit_events: Counter,
     audit_dropped: Counter,
     process: process::Process,
+    watches: watches::Watches,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -58,9 +60,11 @@ impl Default for Metrics {
         let mut exposition = Exposition::default();
         let requests = Requests::register(&mut exposition);
         let process = process::Process::register(&mut exposition);
+        let watches = watches::Watches::register(&mut exposition);
         let metrics = Metrics {
             requests,
             process,
+            watches,
             connections: Gauge::default(),
             connections_max: Gauge::default(),
             tls_handshake_errors: Counter::default(),
@@ -180,6 +184,7 @@ impl Metrics {
             set(&self.audit_events, audit.written());
             set(&self.audit_dropped, audit.dropped());
         }
+        self.watches.gather(&api.registry);
         self.process.gather();
     }
 }

@@ -43,6 +43,16 @@ pub trait Metadata {
         !self.meta_str("deletionTimestamp").is_empty()
     }
 
+    fn labels(&self) -> Vec<(String, String)> {
+        self.metadata()
+            .and_then(|metadata| metadata.get("labels"))
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+            .collect()
+    }
+
     fn finalizers(&self) -> Vec<&str> {
         self.metadata()
             .and_then(|metadata| metadata.get("finalizers"))

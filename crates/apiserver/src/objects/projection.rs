@@ -7,9 +7,8 @@ use rhumb_api::{Kind, Object, Selectable};
 use rhumb_cache::{Entry, ProjectionError, Projector};
 use rhumb_meta::{ObjectKey, Revision};
 use serde::Deserialize;
-use serde_json::Value;
 
-use super::{Encoder, Forms, with_revision};
+use super::{Encoder, Forms, Metadata, with_revision};
 
 /// Reads the stored objects of one kind for the cache.
 #[derive(Debug)]
@@ -82,17 +81,6 @@ fn unreadable(error: serde_json::Error) -> ProjectionError {
     ))
 }
 
-fn labels_of(object: &Object) -> Vec<(String, String)> {
-    object
-        .get("metadata")
-        .and_then(|metadata| metadata.get("labels"))
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
-        .collect()
-}
-
 impl Projector for Projection {
     fn fields(&self) -> &[Arc<str>] {
         &self.fields
@@ -139,7 +127,7 @@ impl Projection {
     fn projection(&self, json: Bytes, object: &Object) -> rhumb_cache::Projection {
         rhumb_cache::Projection {
             json,
-            labels: labels_of(object),
+            labels: object.labels(),
             fields: self
                 .selectable
                 .iter()

@@ -10,7 +10,7 @@ use rhumb_auth::User;
 use rhumb_meta::{GroupResource, ObjectKey, Status, Timestamp};
 use serde_json::json;
 
-use super::write::Part;
+use super::prepare::Part;
 use super::{
     Resource, Storage, Version, create, delete, get, list, patch, render, review, subresource,
     update, watch,

@@ -1,5 +1,5 @@
 //! The verbs on resources. Each file is one verb; `call.rs` is what they share of a request, `codec.rs` how
-//! bodies become objects, `write.rs` how objects reach the store.
+//! bodies become objects, `prepare.rs` what is done to them and asked of them, `write.rs` how they reach the store.
 
 pub mod allocation;
 mod call;
@@ -10,6 +10,7 @@ mod delete;
 mod get;
 mod list;
 mod patch;
+mod prepare;
 mod protobuf;
 mod registry;
 mod render;
@@ -18,6 +19,7 @@ mod store_status;
 mod subresource;
 mod update;
 mod watch;
+mod watch_events;
 mod write;
 
 #[cfg(test)]
@@ -28,4 +30,5 @@ pub use companions::{Chosen, Claim, CompanionSet, Companions};
 pub use registry::{Registry, RegistryError, Resource, Storage, Version, forms, stored_kinds};
 pub(crate) use store_status::{history_status, shutting_down, store_status};
 pub(crate) use watch::{Frames, frames};
+pub use watch_events::{SIZES, Sent, WatchEvents};
 pub(crate) use write::with;

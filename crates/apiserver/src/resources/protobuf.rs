@@ -144,13 +144,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    fn object(value: Value) -> Object {
-        match value {
-            Value::Object(object) => object,
-            other => panic!("an object is expected: {other}"),
-        }
-    }
+    use crate::testing::object;
 
     #[test]
     fn a_list_is_its_metadata_and_its_items_in_one_envelope() {

@@ -8,6 +8,7 @@ use rhumb_cache::Cache;
 use rhumb_meta::{GroupKind, GroupResource, GroupVersionKind, StoragePrefix};
 use rhumb_schema::{Table, TypeId};
 
+use super::WatchEvents;
 use crate::objects::{Encoder, Form, Forms};
 
 /// A kind, and where its objects are.
@@ -28,6 +29,7 @@ pub struct Version {
     pub api_version: String,
     pub schema: TypeId,
     pub encoder: Encoder,
+    pub watch_events: Arc<WatchEvents>,
 }
 
 #[derive(Debug)]
@@ -200,6 +202,7 @@ impl Registry {
                         schema: type_of(table, kind, &served.schema)?,
                         encoder: Encoder::new(&api_version, &kind.name),
                         api_version,
+                        watch_events: Arc::default(),
                     })
                 })
                 .collect::<Result<Vec<Version>, RegistryError>>()?;

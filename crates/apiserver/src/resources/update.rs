@@ -8,7 +8,8 @@ use rhumb_meta::{GroupKind, GroupResource, Status};
 
 use super::create::{create_object, place_in_namespace};
 use super::get::parse_uint;
-use super::write::{Change, Current, Edit, Part};
+use super::prepare::Part;
+use super::write::{Change, Current, Edit};
 use super::{Call, render};
 use crate::http::Reply;
 use crate::objects::{Metadata, MetadataMut};
@@ -178,10 +179,6 @@ pub(super) fn check_version(
         Err(error) => Err(Status::bad_request(error)),
         Ok(0) => Ok(()),
         Ok(version) if version == current.revision.get() => Ok(()),
-        Ok(_) => Err(Status::conflict(
-            &call.resource.group_resource,
-            call.name(),
-            "the object has been modified; please apply your changes to the latest version and try again",
-        )),
+        Ok(_) => Err(call.modified(call.name())),
     }
 }

@@ -15,7 +15,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 use super::get::parse_version;
 use super::list::field_selector;
 use super::render::Shape;
-use super::{Call, history_status};
+use super::{Call, WatchEvents, history_status};
 use crate::http::{Body, Reply, protobuf_status};
 use crate::request::{ALL_FORMS, Form, ListOptions, Media};
 
@@ -82,6 +82,8 @@ pub(crate) async fn frames(call: &Call<'_>) -> Result<Frames, Status> {
         bookmarks: options.allow_bookmarks.then_some(bookmarks),
         announces_initial_end: options.send_initial_events == Some(true) && options.allow_bookmarks,
         columns_sent: false,
+        events: call.version.watch_events.clone(),
+        uncounted_bytes: 0,
         deadline: Instant::now() + timeout(options.timeout_seconds),
     })
 }
@@ -144,6 +146,9 @@ pub(crate) struct Frames {
     bookmarks: Option<Interval>,
     announces_initial_end: bool,
     columns_sent: bool,
+    events: Arc<WatchEvents>,
+    /// Of frames that were made since the bytes were last counted.
+    uncounted_bytes: usize,
     deadline: Instant,
 }
 
@@ -155,6 +160,25 @@ impl Frames {
 
     /// The next frame; `None` when the watch is over.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
+        let frame = self.make_next().await?;
+        self.count(&frame);
+        self.count_bytes();
+        Some(frame)
+    }
+
+    fn count(&mut self, frame: &Bytes) {
+        self.events.count(frame.len());
+        self.uncounted_bytes += frame.len();
+    }
+
+    fn count_bytes(&mut self) {
+        let bytes = std::mem::take(&mut self.uncounted_bytes);
+        if bytes > 0 {
+            self.events.add_bytes(bytes as u64);
+        }
+    }
+
+    async fn make_next(&mut self) -> Option<Bytes> {
         loop {
             // A watch that always has something to tell ends in time too.
             if Instant::now() >= self.deadline {
@@ -211,9 +235,11 @@ impl Frames {
                 chunk.extend_from_slice(&first);
             }
             if let Some(frame) = self.frame(message) {
+                self.count(&frame);
                 chunk.extend_from_slice(&frame);
             }
         }
+        self.count_bytes();
         Some(if chunk.is_empty() {
             first
         } else {

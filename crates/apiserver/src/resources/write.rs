@@ -2,14 +2,12 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use rhumb_api::{Generation, Object, View, fields};
-use rhumb_meta::field::ErrorList;
+use rhumb_api::Object;
 use rhumb_meta::{ObjectKey, Revision, Status};
 use rhumb_store::{Error, Expect, Operation, Transaction};
 
 use super::{Call, Claim, Storage, store_status};
-use crate::admission;
-use crate::objects::{Metadata, MetadataMut};
+use crate::objects::MetadataMut;
 
 /// How often a write is tried again when others write the same object. With so many in between, the client is
 /// told of the conflict.
@@ -61,21 +59,27 @@ enum Attempt {
     Taken,
 }
 
-/// Which part of an object an update is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
-    /// Everything but status.
-    Main,
-    /// The same, for a subresource that has had its own admission.
-    Admitted,
-    Status,
-    /// A subresource that takes the whole object and changes a part of it; the kind's rules know which.
-    Own(&'static str),
+/// What one attempt does.
+enum Plan {
+    /// Nothing has to be written; this is the answer.
+    Answer(Object),
+    Commit(Step),
 }
 
-impl Part {
-    fn is_main(self) -> bool {
-        matches!(self, Part::Main | Part::Admitted)
+/// A change that is ready to be committed.
+struct Step {
+    transaction: Transaction,
+    /// For the answer.
+    object: Object,
+    deleted: bool,
+    claim: Claim,
+    /// Whether the answer has the version from before.
+    keeps_version: bool,
+}
+
+impl Step {
+    fn set_version(&mut self, version: Revision) {
+        self.object.set_meta("resourceVersion", version.to_string());
     }
 }
 
@@ -132,7 +136,7 @@ impl Call<'_> {
         for _ in 0..ATTEMPTS_MAX {
             match self.attempt(key, dry_run, edit, &current).await? {
                 Attempt::Done(written) => return Ok(written),
-                Attempt::Changed if edit.is_conditional() => return Err(self.modified(key)),
+                Attempt::Changed if edit.is_conditional() => return Err(self.modified(key.name())),
                 Attempt::Changed => current = self.current_in_store(key).await?,
                 Attempt::Taken => {
                     self.api.fresh(self).await?;
@@ -140,13 +144,13 @@ impl Call<'_> {
                 }
             }
         }
-        Err(self.modified(key))
+        Err(self.modified(key.name()))
     }
 
-    pub(super) fn modified(&self, key: &ObjectKey) -> Status {
+    pub(super) fn modified(&self, name: &str) -> Status {
         Status::conflict(
             &self.resource.group_resource,
-            key.name(),
+            name,
             "the object has been modified; please apply your changes to the latest version and try again",
         )
     }
@@ -158,62 +162,68 @@ impl Call<'_> {
         edit: &dyn Edit,
         current: &Current,
     ) -> Result<Attempt, Status> {
-        let storage = self.storage()?;
-        let expect = Expect::At(current.revision);
-        let storage_key = storage.prefix.object(key);
-        let old = &current.object;
-        let mut claim = Claim::default();
-        let mut keeps_version = false;
-        let (transaction, companions, mut object, deleted) = match edit.edit(current).await? {
-            Change::Keep(object) => return Ok(done(object, false)),
-            Change::Finish(mut object) => {
-                rhumb_schema::conform(self.api.table, storage.schema, &mut object);
-                keeps_version = true;
-                (
-                    Transaction::new().delete(storage_key.as_str(), expect),
-                    self.companion_operations(Some(old), None)?,
-                    object,
-                    true,
-                )
-            }
-            Change::Delete(object) => (
-                Transaction::new().delete(storage_key.as_str(), expect),
-                self.companion_operations(Some(old), None)?,
-                object,
-                true,
-            ),
-            Change::Put(mut object, chosen) => {
-                let bytes = self.encode(storage, &mut object)?;
-                if bytes == self.encode(storage, &mut old.clone())? {
-                    object.set_meta("resourceVersion", current.revision.to_string());
-                    return Ok(done(object, false));
-                }
-                claim = chosen;
-                let put = Transaction::new().put(storage_key.as_str(), bytes, expect);
-                let companions = self.companion_operations(Some(old), Some(&object))?;
-                (put, companions, object, false)
-            }
+        let storage_key = self.storage()?.prefix.object(key);
+        let change = edit.edit(current).await?;
+        let mut step = match self.plan(&storage_key, current, change)? {
+            Plan::Answer(object) => return Ok(done(object, false)),
+            Plan::Commit(step) => step,
         };
         if dry_run {
-            object.set_meta("resourceVersion", current.revision.to_string());
-            return Ok(done(object, deleted));
+            step.set_version(current.revision);
+            return Ok(done(step.object, step.deleted));
         }
-        match self.commit(with(transaction, companions)).await {
+        match self.commit(std::mem::take(&mut step.transaction)).await {
             Ok(revision) => {
-                let version = if keeps_version {
-                    current.revision
-                } else {
-                    revision
-                };
-                object.set_meta("resourceVersion", version.to_string());
-                Ok(done(object, deleted))
+                let keeps = step.keeps_version;
+                step.set_version(if keeps { current.revision } else { revision });
+                Ok(done(step.object, step.deleted))
             }
             Err(Error::Conflict(conflict)) if *conflict.key == *storage_key => Ok(Attempt::Changed),
-            Err(Error::Conflict(conflict)) => match claim.refusal(&conflict.key) {
+            Err(Error::Conflict(conflict)) => match step.claim.refusal(&conflict.key) {
                 Some(refusal) => Err(refusal.clone()),
                 None => Ok(Attempt::Taken),
             },
             Err(error) => Err(self.store_failed(&error)),
+        }
+    }
+
+    /// What a change means for the store.
+    fn plan(&self, key: &str, current: &Current, change: Change) -> Result<Plan, Status> {
+        let storage = self.storage()?;
+        let expect = Expect::At(current.revision);
+        let old = &current.object;
+        let remove = |object: Object, keeps_version: bool| {
+            let companions = self.companion_operations(Some(old), None)?;
+            Ok(Plan::Commit(Step {
+                transaction: with(Transaction::new().delete(key, expect), companions),
+                object,
+                deleted: true,
+                claim: Claim::default(),
+                keeps_version,
+            }))
+        };
+        match change {
+            Change::Keep(object) => Ok(Plan::Answer(object)),
+            Change::Delete(object) => remove(object, false),
+            Change::Finish(mut object) => {
+                rhumb_schema::conform(self.api.table, storage.schema, &mut object);
+                remove(object, true)
+            }
+            Change::Put(mut object, claim) => {
+                let bytes = self.encode(storage, &mut object)?;
+                if bytes == self.encode(storage, &mut old.clone())? {
+                    object.set_meta("resourceVersion", current.revision.to_string());
+                    return Ok(Plan::Answer(object));
+                }
+                let companions = self.companion_operations(Some(old), Some(&object))?;
+                Ok(Plan::Commit(Step {
+                    transaction: with(Transaction::new().put(key, bytes, expect), companions),
+                    object,
+                    deleted: false,
+                    claim,
+                    keeps_version: false,
+                }))
+            }
         }
     }
 
@@ -231,224 +241,6 @@ impl Call<'_> {
             .encoder
             .stored(object)
             .map_err(Status::internal_error)
-    }
-
-    /// From the version of the request to the one that is stored, with its defaults.
-    pub(super) fn to_stored(&self, object: &mut Object) -> Result<(), Status> {
-        self.api.defaults.apply(self.version.schema, object);
-        let storage = self.storage()?;
-        if let Some(conversion) = &self.version.served.conversion {
-            (conversion.to_stored)(object);
-            object.insert("apiVersion".into(), storage.api_version.clone().into());
-            self.check_converted(storage, object)?;
-            self.api.defaults.apply(storage.schema, object);
-        }
-        self.resource.kind.rules.default(object);
-        // Rules compare what is sent with what is stored, which has this form.
-        rhumb_schema::conform(self.api.table, storage.schema, object);
-        Ok(())
-    }
-
-    /// What a conversion makes of annotations is as little known as any body: it must fit the schema too.
-    fn check_converted(&self, storage: &Storage, object: &mut Object) -> Result<(), Status> {
-        let options = rhumb_schema::Options {
-            strict: false,
-            whole: false,
-        };
-        let value = serde_json::Value::Object(std::mem::take(object));
-        let decoded = rhumb_schema::decode_value(self.api.table, storage.schema, &value, options)
-            .map_err(|error| Status::bad_request(error.to_string()))?;
-        *object = decoded.object;
-        Ok(())
-    }
-
-    /// From the stored version to the one of the request.
-    pub(super) fn to_served(&self, object: &mut Object) {
-        if let Some(conversion) = &self.version.served.conversion {
-            (conversion.from_stored)(object);
-            object.insert("apiVersion".into(), self.version.api_version.clone().into());
-            rhumb_schema::conform(self.api.table, self.version.schema, object);
-        }
-    }
-
-    /// What admission makes of a new object.
-    pub(super) async fn admit_create(
-        &self,
-        object: &mut Object,
-        dry_run: bool,
-    ) -> Result<(), Status> {
-        let attributes = self.attributes(admission::Operation::Create, None, dry_run);
-        let chain = &self.api.admission;
-        chain.mutate(&attributes, Some(object)).await
-    }
-
-    /// All else that stands between a new object and the store, but for the commit.
-    pub(super) async fn prepare_create(
-        &self,
-        object: &mut Object,
-        dry_run: bool,
-    ) -> Result<Claim, Status> {
-        let kind = &self.resource.kind;
-        let request = self.rules_request();
-        let claim = self.complete(object, None, dry_run)?;
-        if kind.has_status() && !kind.writes.create_with_status {
-            object.remove("status");
-        }
-        for field in [
-            "deletionTimestamp",
-            "deletionGracePeriodSeconds",
-            "selfLink",
-            "managedFields",
-        ] {
-            object.clear_meta(field);
-        }
-        match kind.generation {
-            // Whatever the client says, it means nothing here.
-            Generation::None => {}
-            Generation::Of(_) | Generation::Constant => object.set_meta("generation", 1),
-        }
-        kind.rules.prepare_create(object, &request);
-        let mut errors = ErrorList::new();
-        let view = View::root(object);
-        rhumb_api::metadata::validate_create(&view, kind, &mut errors);
-        kind.rules.validate_create(&view, &request, &mut errors);
-        self.invalid_unless_empty(object, &errors)?;
-        self.tell_warnings(object, None);
-        let attributes = self.attributes(admission::Operation::Create, None, dry_run);
-        let chain = &self.api.admission;
-        chain.validate(&attributes, Some(object)).await?;
-        Ok(claim)
-    }
-
-    /// The same for the new state of an existing object, in stored form.
-    pub(super) async fn prepare_update(
-        &self,
-        old: &Object,
-        mut new: Object,
-        part: Part,
-        dry_run: bool,
-    ) -> Result<(Object, Claim), Status> {
-        let kind = &self.resource.kind;
-        let request = self.rules_request();
-        let attributes = self.attributes(admission::Operation::Update, Some(old), dry_run);
-        let chain = &self.api.admission;
-        if part != Part::Admitted {
-            chain.mutate(&attributes, Some(&mut new)).await?;
-        }
-        let claim = if part.is_main() {
-            self.complete(&mut new, Some(old), dry_run)?
-        } else {
-            Claim::default()
-        };
-        self.carry_over(old, &mut new, part);
-        match part {
-            Part::Main | Part::Admitted => kind.rules.prepare_update(&mut new, old, &request),
-            Part::Status => kind.rules.prepare_status_update(&mut new, old, &request),
-            Part::Own(name) => kind
-                .rules
-                .prepare_subresource(name, &mut new, old, &request),
-        }
-        if part != Part::Status {
-            self.count_generation(old, &mut new);
-        }
-        let mut errors = ErrorList::new();
-        let (view, old_view) = (View::root(&new), View::root(old));
-        rhumb_api::metadata::validate_update(&view, &old_view, kind, &mut errors);
-        rhumb_api::metadata::validate_update_again(&view, &old_view, kind, &mut errors);
-        match part {
-            Part::Main | Part::Admitted => {
-                kind.rules
-                    .validate_update(&view, &old_view, &request, &mut errors);
-            }
-            Part::Status => {
-                kind.rules
-                    .validate_status_update(&view, &old_view, &request, &mut errors);
-            }
-            Part::Own(name) => {
-                kind.rules
-                    .validate_subresource(name, &view, &old_view, &request, &mut errors);
-            }
-        }
-        self.invalid_unless_empty(&new, &errors)?;
-        if part == Part::Main {
-            self.tell_warnings(&new, Some(old));
-        }
-        if part != Part::Admitted {
-            chain.validate(&attributes, Some(&new)).await?;
-        }
-        Ok((new, claim))
-    }
-
-    /// What an update can never change.
-    fn carry_over(&self, old: &Object, new: &mut Object, part: Part) {
-        if part == Part::Status {
-            let status = new.remove("status");
-            let metadata = new.remove("metadata");
-            *new = old.clone();
-            new.extend(metadata.map(|metadata| ("metadata".to_owned(), metadata)));
-            for field in self.resource.kind.writes.status_keeps {
-                new.carry_meta(old, field);
-            }
-            match status {
-                Some(status) => new.insert("status".into(), status),
-                None => new.remove("status"),
-            };
-        } else if part.is_main() && self.resource.kind.has_status() {
-            match old.get("status") {
-                Some(status) => new.insert("status".into(), status.clone()),
-                None => new.remove("status"),
-            };
-        }
-        if new.uid().is_empty() {
-            new.carry_meta(old, "uid");
-        }
-        for field in ["creationTimestamp", "generation", "managedFields"] {
-            new.carry_meta(old, field);
-        }
-        if old.is_deleting() {
-            new.carry_meta(old, "deletionTimestamp");
-            if new.meta_int("deletionGracePeriodSeconds").is_none() {
-                new.carry_meta(old, "deletionGracePeriodSeconds");
-            }
-        }
-        new.clear_meta("selfLink");
-    }
-
-    fn count_generation(&self, old: &Object, new: &mut Object) {
-        if let Generation::Of(paths) = self.resource.kind.generation {
-            if let Some(storage) = &self.resource.storage {
-                rhumb_schema::conform(self.api.table, storage.schema, new);
-            }
-            if paths
-                .iter()
-                .any(|&path| fields::get(new, path) != fields::get(old, path))
-            {
-                new.set_meta("generation", old.generation() + 1);
-            }
-        }
-    }
-
-    fn invalid_unless_empty(&self, object: &Object, errors: &ErrorList) -> Result<(), Status> {
-        if errors.is_empty() {
-            return Ok(());
-        }
-        Err(Status::invalid(
-            &self.resource.group_kind(),
-            object.name(),
-            errors,
-        ))
-    }
-
-    fn tell_warnings(&self, object: &Object, old: Option<&Object>) {
-        let mut warnings = Vec::new();
-        let old = old.map(View::root);
-        self.resource
-            .kind
-            .rules
-            .warnings(&View::root(object), old.as_ref(), &mut warnings);
-        for warning in warnings {
-            self.warn(warning);
-        }
     }
 }
 

@@ -116,8 +116,20 @@ async fn metrics_count_requests_and_clients_cannot_make_labels() {
         .await;
     let watch = admin.request(Method::GET, "/api/v1/pods?watch=true", "");
     let _watch = admin.send(watch).await.unwrap();
+    let list = format!("{CONFIG_MAPS}?watch=true&timeoutSeconds=1");
+    let events = admin.ask(Method::GET, &list, "").await;
+    let (count, bytes) = (events.text().lines().count(), events.body.len());
+    assert!(count > 0, "the watch tells of what there is");
+    let labels = "group=\"\",version=\"v1\",resource=\"configmaps\"";
+    let counted = [
+        format!("apiserver_watch_events_total{{{labels}}} {count}\n"),
+        format!("apiserver_watch_events_sizes_count{{{labels}}} {count}\n"),
+        format!("apiserver_watch_events_sizes_sum{{{labels}}} {bytes}.0\n"),
+        format!("apiserver_watch_events_sizes_bucket{{le=\"1024.0\",{labels}}} {count}\n"),
+        format!("apiserver_watch_events_sizes_bucket{{le=\"+Inf\",{labels}}} {count}\n"),
+    ];
     let text = admin.ask(Method::GET, "/metrics", "").await.text();
-    for part in [
+    for part in counted.iter().map(String::as_str).chain([
         "apiserver_request_total{verb=\"POST\",group=\"\",version=\"v1\",resource=\"configmaps\",subresource=\"\",scope=\"namespace\",component=\"apiserver\",dry_run=\"\",code=\"201\"} 1\n",
         "resource=\"other\",subresource=\"\",scope=\"cluster\",component=\"apiserver\",dry_run=\"\",code=\"404\"} 20\n",
         "apiserver_longrunning_requests{verb=\"WATCH\",group=\"\",version=\"v1\",resource=\"pods\",subresource=\"\",scope=\"cluster\",component=\"apiserver\"} 1\n",
@@ -130,7 +142,7 @@ async fn metrics_count_requests_and_clients_cannot_make_labels() {
         "process_resident_memory_bytes",
         "process_cpu_seconds_total",
         "process_open_fds",
-    ] {
+    ]) {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
     assert!(!text.contains("path1") && !text.contains("g1"), "{text}");

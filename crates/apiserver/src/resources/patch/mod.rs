@@ -12,8 +12,9 @@ use serde_json::Value;
 
 use super::codec::{Expected, named, strictness};
 use super::create::place_in_namespace;
+use super::prepare::Part;
 use super::update::{check_name, update_to};
-use super::write::{Change, Current, Edit, Part};
+use super::write::{Change, Current, Edit};
 use super::{Call, render};
 use crate::http::{Reply, generic};
 use crate::request::{FieldValidation, WriteOptions};

@@ -73,15 +73,7 @@ fn selects(budget: &Value, pod: &Object) -> bool {
     let Ok(selector) = LabelSelector::to_selector(Some(&selector)) else {
         return false;
     };
-    let labels: Vec<(String, String)> = pod
-        .metadata()
-        .and_then(|metadata| metadata.get("labels"))
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
-        .collect();
-    selector.matches(labels.as_slice())
+    selector.matches(pod.labels().as_slice())
 }
 
 fn is_ready(pod: &Object) -> bool {

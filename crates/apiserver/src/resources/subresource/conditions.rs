@@ -51,13 +51,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    fn object(value: Value) -> Object {
-        match value {
-            Value::Object(object) => object,
-            other => panic!("{other} is no object"),
-        }
-    }
+    use crate::testing::object;
 
     #[test]
     fn a_condition_has_been_so_since_its_status_changed() {

@@ -42,7 +42,7 @@ pub(super) async fn evict(call: &Call<'_>) -> Result<Reply, Status> {
     let mut options = DeleteOptions::parse(call.query, body.as_bytes())?;
     options.dry_run |= write.dry_run;
     let key = call.key()?;
-    let mut conflict = call.modified(&key);
+    let mut conflict = call.modified(key.name());
     for _ in 0..ATTEMPTS_MAX {
         match leave(call, &key, &options).await? {
             Outcome::Left => return super::created(call),

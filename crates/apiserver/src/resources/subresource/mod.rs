@@ -12,7 +12,7 @@ use http::StatusCode;
 use rhumb_api::SubresourceKind;
 use rhumb_meta::Status;
 
-use super::write::Part;
+use super::prepare::Part;
 use super::{Call, get, patch, render, update};
 use crate::http::Reply;
 

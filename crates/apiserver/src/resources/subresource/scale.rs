@@ -14,8 +14,9 @@ use crate::objects::{Metadata, MetadataMut};
 use crate::request::{FieldValidation, WriteOptions};
 use crate::resources::codec::Expected;
 use crate::resources::patch::Patch;
+use crate::resources::prepare::Part;
 use crate::resources::update::{check_uid, check_version, update_to};
-use crate::resources::write::{Change, Current, Edit, Part};
+use crate::resources::write::{Change, Current, Edit};
 use crate::resources::{Call, render};
 
 const API_VERSION: &str = "autoscaling/v1";

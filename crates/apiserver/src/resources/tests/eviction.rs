@@ -61,6 +61,14 @@ async fn is_leaving(server: &Server) -> bool {
     pod["metadata"]["deletionTimestamp"].is_string()
 }
 
+async fn remove(server: &Server) {
+    let path = format!("{PODS}/p");
+    let release = json!({"metadata": {"finalizers": null}});
+    server.ask(Method::PATCH, &path, release).await;
+    server.delete(&format!("{path}?gracePeriodSeconds=0")).await;
+    assert_eq!(server.get(&path).await.0, 404);
+}
+
 /// Somebody else does this before each commit that is about a key.
 async fn with_others(
     key: &'static str,
@@ -111,13 +119,7 @@ async fn a_pod_says_why_it_was_evicted() {
             })
         );
         assert!(is_leaving(&server).await);
-        let release = json!({"metadata": {"finalizers": null, "deletionGracePeriodSeconds": 0}});
-        server
-            .ask(Method::PATCH, &format!("{PODS}/p"), release)
-            .await;
-        server
-            .delete(&format!("{PODS}/p?gracePeriodSeconds=0"))
-            .await;
+        remove(&server).await;
     }
     server.close().await;
 }
@@ -146,13 +148,7 @@ async fn an_eviction_is_of_the_pod_that_is_meant() {
         let (code, answer) = evict(&server, right).await;
         assert_eq!(code, 201, "{phase}: {answer}");
         assert!(is_leaving(&server).await);
-        let release = json!({"metadata": {"finalizers": null}});
-        server
-            .ask(Method::PATCH, &format!("{PODS}/p"), release)
-            .await;
-        server
-            .delete(&format!("{PODS}/p?gracePeriodSeconds=0"))
-            .await;
+        remove(&server).await;
     }
     server.close().await;
 }

@@ -38,12 +38,16 @@ fn sealed_map(value: &str) -> Vec<u8> {
     sealed("io.k8s.api.core.v1.ConfigMap", &config_map(value))
 }
 
-async fn is_stored_as_json(server: &Server, key: &str) -> bool {
-    let entry = server.api.store.get(key).await.expect("a read");
-    entry
-        .expect("an entry")
-        .value
-        .starts_with(b"{\"apiVersion\":")
+/// Changes what has this value, and looks at what is stored then.
+async fn patch_and_check(server: &Server, value: &str) {
+    let path = format!("{CONFIG_MAPS}/a");
+    let patch = json!({"data": {"more": "x"}});
+    let (code, answer) = server.ask(Method::PATCH, &path, patch).await;
+    assert_eq!(code, 200, "{answer}");
+    assert_eq!(answer["data"], json!({"key": value, "more": "x"}));
+    let entry = server.api.store.get(MAP_KEY).await.expect("a read");
+    let stored = entry.expect("an entry").value;
+    assert!(stored.starts_with(b"{\"apiVersion\":"), "{stored:?}");
 }
 
 #[tokio::test]
@@ -60,16 +64,7 @@ async fn what_is_stored_in_protobuf_is_served_and_written_back_as_json() {
         .get(&format!("{CONFIG_MAPS}?labelSelector=x%3Dy"))
         .await;
     assert_eq!(list["items"][0]["data"], json!({"key": "old"}));
-    let (code, answer) = server
-        .ask(
-            Method::PATCH,
-            &format!("{CONFIG_MAPS}/a"),
-            json!({"data": {"more": "x"}}),
-        )
-        .await;
-    assert_eq!(code, 200, "{answer}");
-    assert_eq!(answer["data"], json!({"key": "old", "more": "x"}));
-    assert!(is_stored_as_json(&server, MAP_KEY).await);
+    patch_and_check(&server, "old").await;
     server.plant(MAP_KEY, sealed_map("again")).await;
     assert_eq!(server.delete(&format!("{CONFIG_MAPS}/a")).await.0, 200);
     server.close().await;
@@ -89,16 +84,7 @@ async fn a_write_goes_over_what_another_server_has_just_stored() {
     let server = Server::on(store, Setup::default()).await;
     let (code, _) = server.create(CONFIG_MAPS, config_map("ours")).await;
     assert_eq!(code, 201);
-    let (code, answer) = server
-        .ask(
-            Method::PATCH,
-            &format!("{CONFIG_MAPS}/a"),
-            json!({"data": {"more": "x"}}),
-        )
-        .await;
-    assert_eq!(code, 200, "{answer}");
-    assert_eq!(answer["data"], json!({"key": "theirs", "more": "x"}));
-    assert!(is_stored_as_json(&server, MAP_KEY).await);
+    patch_and_check(&server, "theirs").await;
     server.close().await;
 }
 
