@@ -18,12 +18,14 @@ const WIDTH: f64 = 460.0;
 const HEIGHT: f64 = 380.0;
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 30.0;
+/// Between the first point and the numbers of the axis.
+const INSET: f64 = 24.0;
 const TOP: f64 = 76.0;
 const BOTTOM: f64 = 52.0;
 
 /// Plain classes, because not every viewer knows variables.
 const STYLE: &str = "\
-text { font: 12px system-ui, sans-serif; fill: #656d76 }
+text { font-family: system-ui, sans-serif; font-size: 12px; fill: #656d76 }
 .title { font-size: 14px; font-weight: 600; fill: #1f2328 }
 .value { font-size: 11px; paint-order: stroke; stroke: #ffffff; stroke-width: 4px }
 .grid { stroke: #d8dee4; stroke-width: 1 }
@@ -110,7 +112,11 @@ impl Frame {
     fn around(panel: &Panel) -> Self {
         let points = || panel.series.iter().flat_map(|series| &series.points);
         Self {
-            x: Axis::over(points().map(|point| point.0), LEFT, WIDTH - RIGHT),
+            x: Axis::over(
+                points().map(|point| point.0),
+                LEFT + INSET,
+                WIDTH - RIGHT - INSET,
+            ),
             y: Axis::over(points().map(|point| point.1), HEIGHT - BOTTOM, TOP),
         }
     }
@@ -126,8 +132,8 @@ impl Frame {
         }
         for tick in self.y.ticks() {
             let y = self.y.at(tick);
-            svg += &line_between(self.x.from, y, self.x.to, y);
-            let beside = self.x.from - 8.0;
+            svg += &line_between(LEFT, y, WIDTH - RIGHT, y);
+            let beside = LEFT - 8.0;
             let _ = write_text(&mut svg, "tick", beside, y + 4.0, "end", &short(tick));
         }
         let middle = f64::midpoint(self.x.from, self.x.to);
@@ -197,7 +203,7 @@ fn write_text(
     )
 }
 
-/// Two digits that count, and a comma between thousands.
+/// As many digits as can be told apart here, and a comma between thousands.
 fn short(value: f64) -> String {
     if value < 1000.0 {
         let digits = (1.0 - value.log10().floor()).clamp(0.0, 4.0) as usize;

@@ -2,9 +2,10 @@
 
 use serde_json::json;
 
+use super::Arguments;
 use super::round::Round;
-use super::{Arguments, machine};
 use crate::client::Http;
+use crate::machine;
 use crate::plot::{Panel, Series};
 use crate::table::{self, Output, Table, Target};
 
@@ -17,7 +18,11 @@ const MEMORY_WANTED: f64 = 1.0 / 3.0;
 const GROWTH_WANTED: f64 = 1.3;
 
 pub(super) fn print(arguments: &Arguments, rounds: &[Round]) {
-    let targets = targets(rounds);
+    let targets = match arguments.churn {
+        // With churn it is the streams that count.
+        true => Vec::new(),
+        false => targets(rounds),
+    };
     match arguments.output {
         Output::Table => print_tables(arguments, rounds, &targets),
         Output::Json => print_json(arguments, rounds, &targets),
@@ -134,6 +139,7 @@ fn churn_table(rounds: &[Round]) -> String {
         "changes",
         "changes/s",
         "events",
+        "bookmarks",
         "CPU µs/change",
         "generator's",
         "KB/watcher",
@@ -151,6 +157,7 @@ fn churn_table(rounds: &[Round]) -> String {
             round.changes.to_string(),
             format!("{:.0}", round.per_second),
             round.events.to_string(),
+            round.bookmarks.to_string(),
             format!("{:.0}", round.cpu_us_per_change),
             format!("{:.0}", round.generator_cpu_us_per_change),
             format!("{:.1}", round.bytes_per_watcher / 1e3),
@@ -162,7 +169,12 @@ fn churn_table(rounds: &[Round]) -> String {
 
 fn targets(rounds: &[Round]) -> Vec<Target> {
     let (peers, ours): (Vec<&Round>, Vec<&Round>) = rounds.iter().partition(|it| it.is_peer);
-    let mut targets = Vec::new();
+    let problems = ours.iter().map(|round| round.problems.len()).sum::<usize>();
+    let mut targets = vec![Target {
+        what: "events that were missed, wrong or repeated, and watches that ended".into(),
+        measured: problems as f64,
+        wanted: 0.0,
+    }];
     let fewest = ours.iter().min_by_key(|round| round.watchers);
     let most = ours.iter().max_by_key(|round| round.watchers);
     if let (Some(fewest), Some(most)) = (fewest, most)

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::Arguments;
 use super::churn;
+use super::event::Kind;
 use super::history::{self, History};
 use super::load::{self, Deliveries};
 use super::watchers::{self, Watchers};
@@ -37,6 +38,8 @@ pub(super) struct Round {
     pub(super) per_second: f64,
     /// Events that watchers were told.
     pub(super) events: usize,
+    /// With churn: how often a watcher was told how far it is.
+    pub(super) bookmarks: usize,
     pub(super) deliveries: Option<Deliveries>,
     /// The lag beside watchers that do not read.
     pub(super) stalled: Option<Percentiles>,
@@ -61,6 +64,7 @@ impl Round {
             changes: arguments.pods,
             per_second: 0.0,
             events: 0,
+            bookmarks: 0,
             deliveries: None,
             stalled: None,
             cpu_us_per_change: 0.0,
@@ -156,6 +160,8 @@ impl Round {
         self.events = stage.watchers.events();
         self.note(history.problems(&changes));
         let streams = stage.watchers.streams();
+        let lines = streams.iter().flat_map(|stream| &stream.seen);
+        self.bookmarks = lines.filter(|seen| seen.kind == Kind::Bookmark).count();
         let pairs = streams.iter().zip(&due).enumerate();
         self.note(pairs.filter_map(|(app, (stream, due))| history::check(app, stream, due)));
         Ok(())
