@@ -19,9 +19,6 @@ const START_PATIENCE: Duration = Duration::from_secs(120);
 /// How often a server is asked whether it is ready.
 const READY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How the kernel counts a process's time.
-const TICK: Duration = Duration::from_millis(10);
-
 /// Which servers are measured.
 #[derive(clap::Args)]
 pub(crate) struct Choice {
@@ -195,25 +192,28 @@ pub(crate) fn own_usage() -> Result<Usage> {
 }
 
 fn usage_of(process: u32) -> Option<Usage> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name may have spaces; the numbers begin after its bracket, with the third field.
-    let (_, numbers) = stat.rsplit_once(')')?;
-    let field = |number: usize| {
-        numbers
-            .split_whitespace()
-            .nth(number - 3)?
-            .parse::<u32>()
-            .ok()
-    };
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let resident = status
         .lines()
         .find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kib: u64 = resident.split_whitespace().next()?.parse().ok()?;
     Some(Usage {
-        cpu: TICK * (field(14)? + field(15)?),
+        cpu: cpu_of(process)?,
         resident_bytes: kib * 1024,
     })
+}
+
+/// The time that the threads of a process had a core, as the scheduler counts it. What `/proc/PID/stat` tells is
+/// counted at the ticks of a clock that wakes both servers and load, and is wrong by a factor for short work.
+///
+/// Threads that have ended are not counted; servers keep theirs.
+fn cpu_of(process: u32) -> Option<Duration> {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).ok()?;
+    let nanoseconds = threads.flatten().filter_map(|thread| {
+        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse::<u64>().ok()
+    });
+    Some(Duration::from_nanos(nanoseconds.sum()))
 }
 
 fn start_rhumb(rhumb: &Rhumb, directory: &Path, port: u16) -> Result<Process> {

@@ -3,6 +3,7 @@
 mod encode;
 mod forms;
 mod metadata;
+mod outline;
 mod projection;
 
 pub use encode::{Encoder, with_revision};

@@ -8,7 +8,7 @@ use rhumb_cache::{Entry, ProjectionError, Projector};
 use rhumb_meta::{ObjectKey, Revision};
 use serde::Deserialize;
 
-use super::{Encoder, Forms, Metadata, with_revision};
+use super::{Encoder, Forms, Metadata, outline, with_revision};
 
 /// Reads the stored objects of one kind for the cache.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ impl Projector for Projection {
                 fields: Vec::new(),
             });
         }
-        let object: Object = serde_json::from_slice(stored).map_err(unreadable)?;
+        let object = outline::read(stored).map_err(unreadable)?;
         Ok(self.projection(json, &object))
     }
 

@@ -28,7 +28,10 @@ pub(super) async fn create(call: &Call<'_>) -> Result<Reply, Status> {
     place(call, &mut object)?;
     call.to_stored(&mut object)?;
     let object = create_object(call, object, options.dry_run).await?;
-    render::object(call, StatusCode::CREATED, object)
+    if options.dry_run {
+        return render::object(call, StatusCode::CREATED, object);
+    }
+    render::stored(call, StatusCode::CREATED, object)
 }
 
 /// Stores a new object, in stored form, under its own name or a generated one.
@@ -41,16 +44,17 @@ pub(super) async fn create_object(
     object.set_meta("uid", uuid::Uuid::new_v4().to_string());
     object.set_time("creationTimestamp", call.now);
     call.admit_create(&mut object, dry_run).await?;
-    let mut attempts_left = if generated { NAME_ATTEMPTS_MAX } else { 1 };
+    let mut attempts_left = NAME_ATTEMPTS_MAX;
     loop {
-        let mut draft = object.clone();
-        if generated {
-            let name = generate_name(draft.meta_str("generateName"));
-            draft.set_meta("name", name);
+        if !generated {
+            return store_new(call, object, dry_run).await;
         }
+        let mut draft = object.clone();
+        let name = generate_name(draft.meta_str("generateName"));
+        draft.set_meta("name", name);
         attempts_left -= 1;
         match store_new(call, draft, dry_run).await {
-            Err(status) if status.is_already_exists() && generated => {
+            Err(status) if status.is_already_exists() => {
                 if attempts_left == 0 {
                     let name = status.details.as_ref().map_or("", |details| &details.name);
                     return Err(Status::generate_name_conflict(
@@ -67,6 +71,11 @@ pub(super) async fn create_object(
 
 /// Tries until what was chosen for the object is nobody else's.
 async fn store_new(call: &Call<'_>, object: Object, dry_run: bool) -> Result<Object, Status> {
+    if call.api.companions.of(call.resource).is_none() {
+        // Nothing is chosen for it.
+        let stored = try_store_new(call, object, dry_run).await?;
+        return stored.ok_or_else(|| call.modified(""));
+    }
     for _ in 0..CHOICES_MAX {
         if let Some(stored) = try_store_new(call, object.clone(), dry_run).await? {
             return Ok(stored);

@@ -5,7 +5,7 @@ use http::StatusCode;
 use http::header::{ACCEPT, USER_AGENT};
 use rhumb_api::table::Printer;
 use rhumb_api::{Conversion, Object};
-use rhumb_meta::{Status, Timestamp};
+use rhumb_meta::{ObjectKey, Status, Timestamp};
 use rhumb_schema::{Table, TypeId};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::{Call, protobuf};
 use crate::http::{Body, Reply};
+use crate::objects::Metadata;
 use crate::request::{ALL_FORMS, Accept, Form, MEDIA_NAMES, Media};
 
 /// What the rows of a table carry beside their cells.
@@ -252,7 +253,21 @@ impl Shape {
     }
 }
 
-/// The answer to a write: an object in stored form.
+/// The answer to a write that is done: an object in stored form, with its version. The cache has its bytes by now,
+/// unless somebody else was quick to write it again.
+pub(super) fn stored(call: &Call<'_>, code: StatusCode, object: Object) -> Result<Reply, Status> {
+    let key = ObjectKey::new(call.namespace(), object.name());
+    let entry = key.ok().and_then(|key| {
+        let entry = call.storage().ok()?.cache.get(&key).ok()??;
+        (entry.revision().to_string() == object.resource_version()).then_some(entry)
+    });
+    match entry {
+        Some(entry) => Shape::of(call, ALL_FORMS)?.whole(code, &entry.json(), call.now),
+        None => self::object(call, code, object),
+    }
+}
+
+/// An object in stored form.
 pub(super) fn object(call: &Call<'_>, code: StatusCode, object: Object) -> Result<Reply, Status> {
     let shape = Shape::of(call, ALL_FORMS)?;
     let json = to_bytes(&Value::Object(object))?;

@@ -29,7 +29,8 @@ pub(super) async fn update(call: &Call<'_>, part: Part) -> Result<Reply, Status>
         dry_run: options.dry_run,
     };
     match call.change(&key, options.dry_run, &replace).await {
-        Ok(written) => render::object(call, StatusCode::OK, written.object),
+        Ok(written) if options.dry_run => render::object(call, StatusCode::OK, written.object),
+        Ok(written) => render::stored(call, StatusCode::OK, written.object),
         Err(status)
             if status.is_not_found()
                 && part == Part::Main

@@ -154,8 +154,9 @@ struct Connection {
 impl Connection {
     async fn serve(self, stream: TcpStream, address: SocketAddr) {
         let _ = stream.set_nodelay(true);
-        let handshake =
-            tokio::time::timeout(self.handshake_timeout, self.acceptor.accept(stream)).await;
+        // In a box of its own: the room for a handshake would stay as long as the connection.
+        let handshake = Box::pin(self.acceptor.accept(stream));
+        let handshake = tokio::time::timeout(self.handshake_timeout, handshake).await;
         let stream = match handshake {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
@@ -181,10 +182,11 @@ impl Connection {
         let handler = service_fn(move |request| {
             let (service, peer, activity) = (service.clone(), peer.clone(), activity.clone());
             activity.requests.fetch_add(1, Ordering::Relaxed);
-            async move {
+            // Likewise the room for finding the answer, while its body is sent: a watch sends for hours.
+            Box::pin(async move {
                 let response = service.answer(request, &peer).await;
                 Ok::<_, std::convert::Infallible>(response.map(|body| body.of(activity)))
-            }
+            })
         });
         let connection = self
             .builder

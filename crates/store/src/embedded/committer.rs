@@ -453,8 +453,8 @@ fn sweep(tables: &mut Tables<'_>, index: &Index, count_max: usize) -> Result<usi
     Ok(count)
 }
 
-/// Begins a write that is durable when its commit returns: two phases, so that no crash between them can
-/// leave a commit that looks whole but is not.
+/// Begins a write that is durable when its commit returns. Pages and the root that names them are synced together;
+/// after a crash, checksums of 128 bits tell whether all of them were, and else the commit before is the last one.
 pub(super) fn begin(database: &Database) -> Result<WriteTransaction> {
     let mut write = database.begin_write().map_err(from_redb)?;
     write
@@ -462,6 +462,5 @@ pub(super) fn begin(database: &Database) -> Result<WriteTransaction> {
         .map_err(|error| Error::Failed {
             reason: error.to_string(),
         })?;
-    write.set_two_phase_commit(true);
     Ok(write)
 }

@@ -57,7 +57,10 @@ pub(super) async fn patch_object(call: &Call<'_>, part: Part) -> Result<Reply, S
         validation: options.field_validation,
     };
     let written = call.change(&key, options.dry_run, &edit).await?;
-    render::object(call, StatusCode::OK, written.object)
+    if options.dry_run {
+        return render::object(call, StatusCode::OK, written.object);
+    }
+    render::stored(call, StatusCode::OK, written.object)
 }
 
 fn media_of(content_type: Option<&str>) -> &str {
