@@ -163,6 +163,7 @@ mod tests {
         let resource = Resource {
             prefix: StoragePrefix::new(PATH).expect("a prefix"),
             projector: Arc::new(projector),
+            indexes: Vec::new(),
         };
         let options = Options {
             history_changes_max: 0,
