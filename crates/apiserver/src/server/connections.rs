@@ -1,7 +1,6 @@
 //! Connections: accepted, wrapped in TLS, and bounded in number, time and size.
 
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -192,7 +191,7 @@ impl Connection {
             .builder
             .serve_connection_with_upgrades(TokioIo::new(stream), handler)
             .into_owned();
-        let mut connection = pin!(connection);
+        let mut connection = Box::pin(connection);
         let mut ending = false;
         loop {
             tokio::select! {
