@@ -1,21 +1,27 @@
 //! Connections: accepted, wrapped in TLS, and bounded in number, time and size.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use http::{Request, Response};
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::conn::auto::{Builder, UpgradeableConnection};
 use rhumb_auth::authn::CertifiedUser;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
 use super::idle::{Activity, IdleWatch};
 use super::{Peer, Service};
+use crate::http::Body;
 
 /// What one client can take of the server.
 #[derive(Debug, Clone)]
@@ -150,48 +156,19 @@ struct Connection {
     stop: CancellationToken,
 }
 
+/// An answer that is being made.
+type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
 impl Connection {
     async fn serve(self, stream: TcpStream, address: SocketAddr) {
-        let _ = stream.set_nodelay(true);
-        // In a box of its own: the room for a handshake would stay as long as the connection.
-        let handshake = Box::pin(self.acceptor.accept(stream));
-        let handshake = tokio::time::timeout(self.handshake_timeout, handshake).await;
-        let stream = match handshake {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => {
-                self.service.metrics.tls_handshake_errors.inc();
-                tracing::debug!(%address, %error, "a TLS handshake failed");
-                return;
-            }
-            Err(_) => return,
-        };
-        let certificate = stream
-            .get_ref()
-            .1
-            .peer_certificates()
-            .and_then(|chain| chain.first())
-            .map(|leaf| CertifiedUser::read(leaf));
-        let peer = Arc::new(Peer {
-            address: address.ip().to_string(),
-            certificate,
-        });
-        let service = self.service;
         let activity = Arc::new(Activity::default());
         let mut idle = IdleWatch::new(activity.clone(), self.idle_timeout);
-        let handler = service_fn(move |request| {
-            let (service, peer, activity) = (service.clone(), peer.clone(), activity.clone());
-            activity.requests.fetch_add(1, Ordering::Relaxed);
-            // Likewise the room for finding the answer, while its body is sent: a watch sends for hours.
-            Box::pin(async move {
-                let response = service.answer(request, &peer).await;
-                Ok::<_, std::convert::Infallible>(response.map(|body| body.of(activity)))
-            })
-        });
-        let connection = self
-            .builder
-            .serve_connection_with_upgrades(TokioIo::new(stream), handler)
-            .into_owned();
-        let mut connection = Box::pin(connection);
+        // In boxes of their own: the room to open a connection would stay as long as it lives, which is hours if it
+        // carries a watch.
+        let opened = Box::pin(self.open(stream, address, activity)).await;
+        let Some(mut connection) = opened else {
+            return;
+        };
         let mut ending = false;
         loop {
             tokio::select! {
@@ -210,4 +187,73 @@ impl Connection {
             connection.as_mut().graceful_shutdown();
         }
     }
+
+    /// A connection that is ready for requests; `None` if it comes to nothing.
+    async fn open(
+        &self,
+        stream: TcpStream,
+        address: SocketAddr,
+        activity: Arc<Activity>,
+    ) -> Option<Pin<Box<UpgradeableConnection<'static, Stream, impl Handler, TokioExecutor>>>> {
+        let _ = stream.set_nodelay(true);
+        let handshake = self.acceptor.accept(stream);
+        let handshake = tokio::time::timeout(self.handshake_timeout, handshake).await;
+        let stream = match handshake.ok()? {
+            Ok(stream) => stream,
+            Err(error) => {
+                self.service.metrics.tls_handshake_errors.inc();
+                tracing::debug!(%address, %error, "a TLS handshake failed");
+                return None;
+            }
+        };
+        let certificate = stream
+            .get_ref()
+            .1
+            .peer_certificates()
+            .and_then(|chain| chain.first())
+            .map(|leaf| CertifiedUser::read(leaf));
+        let peer = Arc::new(Peer {
+            address: address.ip().to_string(),
+            certificate,
+        });
+        let handler = handler(self.service.clone(), peer, activity);
+        let connection = self
+            .builder
+            .serve_connection_with_upgrades(TokioIo::new(stream), handler);
+        Some(Box::pin(connection.into_owned()))
+    }
+}
+
+type Stream = TokioIo<TlsStream<TcpStream>>;
+
+/// What answers the requests of one connection.
+trait Handler:
+    hyper::service::Service<
+        Request<Incoming>,
+        Response = Response<Body>,
+        Error = Infallible,
+        Future = Answer,
+    >
+{
+}
+
+impl<S> Handler for S where
+    S: hyper::service::Service<
+            Request<Incoming>,
+            Response = Response<Body>,
+            Error = Infallible,
+            Future = Answer,
+        >
+{
+}
+
+fn handler(service: Arc<Service>, peer: Arc<Peer>, activity: Arc<Activity>) -> impl Handler {
+    service_fn(move |request| -> Answer {
+        let (service, peer, activity) = (service.clone(), peer.clone(), activity.clone());
+        activity.requests.fetch_add(1, Ordering::Relaxed);
+        Box::pin(async move {
+            let response = service.answer(request, &peer).await;
+            Ok(response.map(|body| body.of(activity)))
+        })
+    })
 }
