@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
-use rhumb_meta::{ObjectKey, Revision, StoragePrefix, fields, labels};
+use rhumb_meta::{ObjectKey, Revision, StoragePrefix};
 
 use crate::change::{Change, State};
 use crate::history::History;
 use crate::hub::{Resource, Shared};
-use crate::index::{Advice, Budget, Index, IndexStats, Origin, Query, Selection};
+use crate::index::{Advice, Asked, Budget, Index, IndexStats, Origin, Query, Selection};
 use crate::intern::Interner;
 use crate::progress::Progress;
 use crate::snapshot::Version;
@@ -51,17 +51,11 @@ impl Cache {
 
     /// The objects that selectors pick, in key order, as pages of a list follow it: those of one namespace if one
     /// is given, and only those after a key if one is given. Looks at as few others as the indexes allow.
-    pub fn select<'a>(
-        &'a self,
-        snapshot: &'a Snapshot,
-        namespace: Option<&'a str>,
-        after: Option<&ObjectKey>,
-        labels: &'a labels::Selector,
-        fields: &'a fields::Selector,
-    ) -> Selection<'a> {
+    pub fn select<'a>(&'a self, snapshot: &'a Snapshot, asked: &Asked<'a>) -> Selection<'a> {
         let names = self.inner.projector.fields();
-        let query = Query::new(namespace, labels, fields, names).after(after);
-        Selection::new(&self.inner, snapshot.version(), query)
+        let query = Query::new(asked.namespace, asked.labels, asked.fields, names);
+        let query = query.after(asked.after);
+        Selection::new(&self.inner, snapshot.version(), query, asked.limit)
     }
 
     /// One object of the latest version. Cheaper than a snapshot for that: while somebody holds one, every change
@@ -239,6 +233,11 @@ impl Inner {
         contents.index(&indexes);
         let mut core = self.core();
         let mut latest = self.latest();
+        if !same_attributes(&latest.indexes, &indexes) {
+            // One came or went meanwhile.
+            let indexes = Arc::clone(&latest.indexes);
+            contents.index(&indexes);
+        }
         // The gap in the sequence makes all cursors too old.
         contents.sequence = latest.sequence + 1;
         core.history = History::new(contents.clone(), &self.options);
@@ -437,6 +436,11 @@ impl Core {
         deliveries.clear();
         self.deliveries = deliveries;
     }
+}
+
+fn same_attributes(a: &[Index], b: &[Index]) -> bool {
+    let attributes = b.iter().map(|index| &index.attribute);
+    a.iter().map(|index| &index.attribute).eq(attributes)
 }
 
 fn entry(

@@ -1,5 +1,6 @@
 //! One change of one object, shared by the history and all who are told of it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
@@ -75,6 +76,8 @@ pub(crate) struct Change {
     arrived: OnceLock<Bytes>,
     /// The event in further forms, as long as it is young.
     forms: Mutex<Vec<(Arc<str>, EventKind, Bytes)>>,
+    /// Nothing more is kept in further forms.
+    is_old: AtomicBool,
 }
 
 /// How many forms of an event are kept. There are as many as there are media and versions, which is few.
@@ -99,6 +102,7 @@ impl Change {
             departed: OnceLock::new(),
             arrived: OnceLock::new(),
             forms: Mutex::default(),
+            is_old: AtomicBool::new(false),
         }
     }
 
@@ -141,7 +145,7 @@ impl Change {
             return Ok(bytes.clone());
         }
         let bytes = make()?;
-        if forms.len() < FORMS_MAX {
+        if forms.len() < FORMS_MAX && !self.is_old.load(Ordering::Relaxed) {
             forms.push((Arc::clone(name), kind, bytes.clone()));
         }
         Ok(bytes)
@@ -149,7 +153,11 @@ impl Change {
 
     /// Whoever asks for further forms from now on makes them.
     pub(crate) fn forget_forms(&self) {
-        *self.forms.lock().unwrap_or_else(PoisonError::into_inner) = Vec::new();
+        self.is_old.store(true, Ordering::Relaxed);
+        // Who holds it is just making one, and the dispatcher does not wait for that.
+        if let Ok(mut forms) = self.forms.try_lock() {
+            *forms = Vec::new();
+        }
     }
 
     /// About what the history keeps for it. The last state of what is gone is there as it was, and as it is told.

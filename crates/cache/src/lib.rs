@@ -46,7 +46,7 @@ pub use change::EventKind;
 pub use entry::Entry;
 pub use error::{Error, HistoryError, Unreadable};
 pub use hub::{Health, Hub, Resource};
-pub use index::{Attribute, IndexStats, Origin, Selection};
+pub use index::{Asked, Attribute, IndexStats, Origin, Selection};
 pub use options::{IndexOptions, Options};
 pub use projector::{Projection, ProjectionError, Projector};
 pub use snapshot::Snapshot;

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rhumb_cache::{
-    Attribute, Cache, Hub, IndexOptions, Options, Origin, Scope, Snapshot, WatchRequest,
+    Asked, Attribute, Cache, Hub, IndexOptions, Options, Origin, Scope, Snapshot, WatchRequest,
 };
 use rhumb_meta::{Clock, ManualClock, ObjectKey};
 use rhumb_store::{Expect, Store, Transaction};
 use rhumb_store_conformance::Random;
 use support::memory::Memory;
 use support::random::{Object, random_request};
-use support::{PATIENCE, ROOT, current, drain, key, pods, put, start};
+use support::{PATIENCE, ROOT, current, delete, drain, key, pods, put, start};
 
 const TRANSACTIONS: usize = 4_000;
 
@@ -42,9 +42,15 @@ fn list(
         Scope::Namespace(namespace) => Some(&**namespace),
         Scope::All | Scope::Object { .. } => None,
     };
-    let (labels, fields) = (&request.labels, &request.fields);
+    let asked = Asked {
+        namespace,
+        after,
+        labels: &request.labels,
+        fields: &request.fields,
+        limit: usize::MAX,
+    };
     cache
-        .select(snapshot, namespace, after, labels, fields)
+        .select(snapshot, &asked)
         .map(|entry| format!("{}@{}", entry.key(), entry.revision()))
         .collect()
 }
@@ -115,11 +121,11 @@ async fn lists_and_watches_are_the_same_with_indexes_and_without() {
     assert!(a.list_looked_at < b.list_looked_at, "{a:?} {b:?}");
 }
 
-/// So many objects, of which each hundred share an `app` and each ten a `job`; all are of one `team`.
+/// So many objects, of which each hundred share an `app` and each ten a `job`; all are of one `area`.
 async fn fill(store: &dyn Store, objects: usize) {
     for index in 0..objects {
         let (namespace, app, job) = (index % 5, index / 100, index / 10);
-        let labels = format!("app=a{app},job=j{job},team=t");
+        let labels = format!("app=a{app},area=t,job=j{job}");
         let value = format!("{labels};n{},Running;x", index % 50);
         put(store, &format!("pods/ns{namespace}/o{index:05}"), &value).await;
     }
@@ -180,7 +186,7 @@ async fn a_list_looks_at_the_shortest_way() {
 #[tokio::test]
 async fn what_two_indexes_share_is_found_without_looking_at_the_rest() {
     let memory = Memory::new();
-    // One of a hundred pods of an application runs on the node; those of the node are all in one namespace.
+    // One of twenty pods is of the application; those of the node are all in a few namespaces.
     for index in 0..20_000 {
         let node = if index < 1_000 { "n1" } else { "n2" };
         let app = if index % 20 == 0 { "web" } else { "other" };
@@ -196,7 +202,7 @@ async fn what_two_indexes_share_is_found_without_looking_at_the_rest() {
     let hub = hub(&store, IndexOptions::default()).await;
     let (looked_at, picked) = cost(&pods(&hub), &request("app=web", "node=n1"));
     assert_eq!(picked, 50);
-    assert!(looked_at <= 1_000, "{looked_at}");
+    assert!(looked_at < 200, "{looked_at}");
 }
 
 /// Repeats until it is so.
@@ -221,7 +227,8 @@ async fn frequent_lists_get_an_index_of_their_own() {
     let store: Arc<dyn Store> = memory.clone();
     let with = hub(&store, IndexOptions::default()).await;
     let cache = pods(&with);
-    let asked = request("job=j3,team=t", "");
+    // The label that all objects share comes first, and is no help.
+    let asked = request("area=t,job=j3", "");
     assert_eq!(cost(&cache, &asked), (5_000, 10));
     assert_eq!(adaptive(&cache), []);
     until(|| {
@@ -231,16 +238,12 @@ async fn frequent_lists_get_an_index_of_their_own() {
     .await;
     assert_eq!(adaptive(&cache), [Attribute::Label("job".into())]);
     assert_eq!(cost(&cache, &asked), (10, 10));
-    // A label that all objects share is no help, and gets none.
-    for _ in 0..100 {
-        cost(&cache, &request("team=t", "phase=none"));
-    }
     // It follows what changes.
     for job in ["j3", "j4", "j3"] {
         put(
             &*store,
             "pods/ns0/new",
-            &format!("job={job},team=t;n1,Running;x"),
+            &format!("area=t,job={job};n1,Running;x"),
         )
         .await;
         current(&with).await;
@@ -255,7 +258,7 @@ async fn frequent_lists_get_an_index_of_their_own() {
     until(|| !with.health().is_ready()).await;
     memory.mend();
     until(|| with.health().is_ready()).await;
-    put(&*store, "pods/ns0/newer", "job=j3,team=t;n1,Running;x").await;
+    put(&*store, "pods/ns0/newer", "area=t,job=j3;n1,Running;x").await;
     current(&with).await;
     assert_eq!(cost(&cache, &asked), (12, 12));
 }
@@ -315,4 +318,94 @@ async fn an_index_that_lists_no_longer_use_is_dropped() {
         cost(&cache, &asked);
     }
     until(|| !adaptive(&cache).is_empty()).await;
+}
+
+/// Lists that look for nothing sensible, as a client may that means harm, get no indexes and keep nobody from theirs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nonsense_gets_no_index_and_takes_none_away() {
+    let memory = Memory::new();
+    fill(&*memory, 1_000).await;
+    let store: Arc<dyn Store> = memory.clone();
+    let hub = hub(&store, IndexOptions::default()).await;
+    let cache = pods(&hub);
+    for key in 0..300 {
+        for _ in 0..20 {
+            cost(&cache, &request(&format!("junk-{key}=x"), ""));
+        }
+    }
+    let many: Vec<_> = (0..256).map(|key| format!("more-{key}=x")).collect();
+    for _ in 0..20 {
+        cost(&cache, &request(&many.join(","), ""));
+    }
+    assert_eq!(adaptive(&cache), []);
+    until(|| {
+        cost(&cache, &request("job=j3", ""));
+        !adaptive(&cache).is_empty()
+    })
+    .await;
+    assert_eq!(adaptive(&cache), [Attribute::Label("job".into())]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_index_took_is_free_again_when_its_resource_goes() {
+    let memory = Memory::new();
+    fill(&*memory, 2_000).await;
+    let store: Arc<dyn Store> = memory.clone();
+    let room_for_one = IndexOptions {
+        adaptive_bytes_max: 150_000,
+        ..IndexOptions::default()
+    };
+    let hub = hub(&store, room_for_one).await;
+    for _ in 0..3 {
+        let cache = pods(&hub);
+        until(|| {
+            cost(&cache, &request("job=j3", ""));
+            !adaptive(&cache).is_empty()
+        })
+        .await;
+        drop(cache);
+        hub.remove(&support::prefix("pods")).await.expect("removed");
+        hub.add(support::resource("pods")).await.expect("added");
+    }
+}
+
+/// Labels change all the time while indexes are built; every list is held against a look at all objects.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_index_that_is_built_under_changes_is_right() {
+    for seed in 1..=4 {
+        let memory = Memory::new();
+        fill(&*memory, 3_000).await;
+        let store: Arc<dyn Store> = memory.clone();
+        let hub = hub(&store, IndexOptions::default()).await;
+        let cache = pods(&hub);
+        let writer = tokio::spawn(async move {
+            let random = &mut Random::new(seed);
+            for index in 0..3_000 {
+                let number = random.below(3_000);
+                let key = format!("pods/ns{}/o{number:05}", number % 5);
+                if index % 7 == 0 {
+                    delete(&*store, &key).await;
+                } else {
+                    let labels = format!("job=j{},k{}=v", index % 300, index % 3);
+                    put(&*store, &key, &format!("{labels};n1,Running;x")).await;
+                }
+            }
+        });
+        let mut most = 0;
+        while !writer.is_finished() || most == 0 {
+            for labels in ["job=j3", "job in (j3,j4)", "k1=v,job=j5", "job,k2=v", "k0"] {
+                let request = request(labels, "");
+                let snapshot = cache.snapshot();
+                let found = list(&cache, &snapshot, &request, None);
+                let all = snapshot.range(None, None);
+                let expected: Vec<_> = all
+                    .filter(|entry| request.labels.matches(entry.labels()))
+                    .map(|entry| format!("{}@{}", entry.key(), entry.revision()))
+                    .collect();
+                assert_eq!(found, expected, "{labels}");
+            }
+            most = most.max(adaptive(&cache).len());
+        }
+        writer.await.expect("a writer");
+    }
 }

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::{BufMut, Bytes, BytesMut};
 use http::StatusCode;
-use rhumb_cache::{Cache, Entry, HistoryError, Snapshot};
+use rhumb_cache::{Asked, Cache, Entry, HistoryError, Snapshot};
 use rhumb_meta::{ObjectKey, Revision, Status, fields};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -254,13 +254,14 @@ fn take_page(
     let any_version = options.resource_version == "0" && options.continue_token.is_empty();
     let limit = options.limit.filter(|_| !any_version).unwrap_or(usize::MAX);
     let selective = !options.label_selector.is_everything() || !fields.is_everything();
-    let mut matching = cache.select(
-        snapshot,
-        call.namespace(),
-        place.after.as_ref(),
-        &options.label_selector,
+    let asked = Asked {
+        namespace: call.namespace(),
+        after: place.after.as_ref(),
+        labels: &options.label_selector,
         fields,
-    );
+        limit,
+    };
+    let mut matching = cache.select(snapshot, &asked);
     let entries: Vec<Arc<Entry>> = matching.by_ref().take(limit).cloned().collect();
     let last = (entries.len() == limit).then(|| entries.last()).flatten();
     let more = last.is_some() && matching.next().is_some();

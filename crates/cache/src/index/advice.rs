@@ -20,8 +20,11 @@ const LISTS_IN_VAIN: usize = 16;
 /// How many attributes are kept account of.
 const ATTRIBUTES_MAX: usize = 256;
 
+/// How many requirements of one list are taken account of.
+const REQUIREMENTS_MAX: usize = 8;
+
 /// How long an attribute stays out of question of which an index would not help.
-const BARRED_FOR: Duration = Duration::from_secs(3600);
+const USELESS_FOR: Duration = Duration::from_secs(3600);
 
 /// How a list went.
 pub(crate) struct Seen<'a> {
@@ -45,33 +48,49 @@ struct Account {
 }
 
 impl Advice {
-    /// Takes account of a list among so many objects, and says of what an index should be built.
-    pub(crate) fn note(&self, seen: &Seen<'_>, objects: usize, now: Duration) -> Option<Attribute> {
+    /// Takes account of a list among so many objects, and says of what an index should be built. Whoever is told
+    /// does so, and then calls [`Advice::settle`] or [`Advice::bar`].
+    pub(crate) fn note(
+        &self,
+        seen: &Seen<'_>,
+        objects: usize,
+        is_indexed: impl Fn(&Attribute) -> bool,
+        now: Duration,
+    ) -> Option<Attribute> {
         let is_selective = seen.picked.saturating_mul(SELECTIVE) <= seen.looked_at;
-        if !seen.is_scan || seen.looked_at < LOOKED_AT_MIN || !is_selective {
+        if seen.looked_at < LOOKED_AT_MIN || !is_selective {
             return None;
         }
         let worth = objects.saturating_mul(LISTS_IN_VAIN);
         let mut accounts = self.accounts();
         let mut advised = None;
-        for attribute in attributes(seen.query) {
+        let wanted = attributes(seen.query).take(REQUIREMENTS_MAX);
+        for attribute in wanted.filter(|attribute| !is_indexed(attribute)) {
             if accounts.len() >= ATTRIBUTES_MAX && !accounts.contains_key(&attribute) {
-                continue;
+                give_up_least(&mut accounts);
             }
             let account = accounts.entry(attribute.clone()).or_default();
             account.in_vain += seen.looked_at - seen.picked;
-            if account.in_vain >= worth && account.barred_until.is_none() {
-                account.barred_until = Some(now + BARRED_FOR);
+            let is_due = account.in_vain >= worth && account.barred_until.is_none();
+            if is_due && advised.is_none() {
+                account.barred_until = Some(now + USELESS_FOR);
                 account.in_vain = 0;
-                advised.get_or_insert(attribute);
+                advised = Some(attribute);
             }
         }
         advised
     }
 
-    /// The index was built, or dropped again: it may be asked for anew.
+    /// The index is there, or was dropped again: it may be asked for anew.
     pub(crate) fn settle(&self, attribute: &Attribute) {
         self.accounts().remove(attribute);
+    }
+
+    /// The index cannot be until then.
+    pub(crate) fn bar(&self, attribute: &Attribute, until: Duration) {
+        if let Some(account) = self.accounts().get_mut(attribute) {
+            account.barred_until = Some(until);
+        }
     }
 
     /// To be called every few seconds: what was long ago counts less and less.
@@ -85,6 +104,14 @@ impl Advice {
 
     fn accounts(&self) -> MutexGuard<'_, HashMap<Attribute, Account>> {
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes room by forgetting what lists looked for in vain the least.
+fn give_up_least(accounts: &mut HashMap<Attribute, Account>) {
+    let least = accounts.iter().min_by_key(|(_, account)| account.in_vain);
+    if let Some(attribute) = least.map(|(attribute, _)| attribute.clone()) {
+        accounts.remove(&attribute);
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) fn intersect<'a>(
     let mut found = Vec::new();
     let (mut a, mut b, mut comparisons) = (0, 0, 0);
     while let (Some(mine), Some(theirs)) = (first.get(a), second.get(b)) {
-        if comparisons > TRIAL && comparisons > a {
+        if comparisons > TRIAL && comparisons > a + b {
             found.extend_from_slice(&first[a..]);
             break;
         }

@@ -5,7 +5,9 @@
 
 mod advice;
 mod attribute;
+mod budget;
 mod intersect;
+mod merge;
 mod plan;
 mod postings;
 mod selection;
@@ -17,11 +19,12 @@ use std::time::Duration;
 
 pub(crate) use advice::{Advice, Seen};
 pub use attribute::Attribute;
+pub(crate) use budget::Budget;
+use budget::Share;
 pub(crate) use plan::{Found, Plan};
 pub(crate) use postings::Postings;
 pub(crate) use selection::Query;
-pub use selection::Selection;
-pub(crate) use upkeep::Budget;
+pub use selection::{Asked, Selection};
 
 use crate::{Entry, stats};
 
@@ -53,7 +56,7 @@ pub(crate) struct Index {
     pub(crate) origin: Origin,
     pub(crate) postings: Postings,
     /// What an adaptive one takes of the budget.
-    reserved: usize,
+    share: Option<Arc<Share>>,
     use_count: Arc<UseCount>,
 }
 
@@ -72,7 +75,7 @@ impl Index {
             attribute,
             origin,
             postings: Postings::default(),
-            reserved: 0,
+            share: None,
             use_count: Arc::default(),
         };
         index

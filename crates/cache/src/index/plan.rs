@@ -1,7 +1,8 @@
 //! What a list looks at: all objects of its namespace, or those that an index has for one of its requirements.
 //!
-//! The ways are counted in turns, a little further each time, until the shortest is known. So choosing costs about
-//! as much as the cheapest way does, however long the others are, and needs no statistics.
+//! What an index has for values comes in key order and is a part of all objects, so it is always the better way. Of
+//! several such ways the shortest is found by counting them in turns, a little further each time: that costs about as
+//! much as the shortest way itself, and never more than a page is worth.
 
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use rhumb_meta::fields;
 use rhumb_meta::labels::{self, Operator};
 
 use super::intersect::intersect;
+use super::merge::merge;
 use super::postings::Edge;
 use super::{Attribute, Index, Query};
 use crate::Entry;
@@ -25,6 +27,9 @@ const INTERSECT_MIN: usize = 256;
 
 /// Nor is a help that is this many times longer.
 const INTERSECT_RATIO: usize = 8;
+
+/// To gather and sort objects costs so many times as much as to look at them in passing.
+const SORT_RATIO: usize = 8;
 
 /// Objects to look at, in key order.
 pub(crate) type Found<'a> = Box<dyn Iterator<Item = &'a Arc<Entry>> + Send + 'a>;
@@ -44,49 +49,55 @@ enum Way {
     Name,
     /// All objects between the keys.
     Objects,
-    /// Those that an index, by its place in the version, has for a requirement, by its place in the selector.
-    Postings { index: usize, requirement: usize },
+    /// Those that an index, by its place in the version, has for the values of a requirement, by its place in the
+    /// selector.
+    Values { index: usize, requirement: usize },
+    /// All that are in an index, in whatever order.
+    Whole { index: usize },
 }
 
 impl Plan {
-    pub(crate) fn of(version: &Version, query: &Query<'_>) -> Plan {
+    /// For somebody who takes so many objects at most.
+    pub(crate) fn of(version: &Version, query: &Query<'_>, limit: usize) -> Plan {
         let only = |way| Plan { way, also: None };
-        let (Some(fields), Some(labels)) =
-            (query.fields.requirements(), query.labels.requirements())
-        else {
-            return only(Way::Nothing);
-        };
-        if query.is_void() {
+        let is_nothing =
+            query.fields.requirements().is_none() || query.labels.requirements().is_none();
+        if is_nothing || query.is_void() {
             return only(Way::Nothing);
         }
         if query.has_key(version) {
             return only(Way::Name);
         }
-        let mut ways = vec![Way::Objects];
-        for (index, known) in version.indexes.iter().enumerate() {
-            let requirement = match &known.attribute {
-                Attribute::Label(key) => labels
-                    .iter()
-                    .position(|requirement| requirement.key() == &**key && needs_key(requirement)),
-                Attribute::Field(field) => fields.iter().position(|requirement| {
-                    requirement.operator() == fields::Operator::Equals
-                        && query.field_names.get(*field).map(|name| &**name)
-                            == Some(requirement.field())
-                }),
-            };
-            ways.extend(requirement.map(|requirement| Way::Postings { index, requirement }));
+        let mut by_values = Vec::new();
+        let mut whole = Vec::new();
+        for (place, index) in version.indexes.iter().enumerate() {
+            for (requirement, has_values) in query.requirements(&index.attribute) {
+                if has_values {
+                    by_values.push(Way::Values {
+                        index: place,
+                        requirement,
+                    });
+                } else {
+                    whole.push(Way::Whole { index: place });
+                }
+            }
         }
-        match ways.len() {
-            1 => only(Way::Objects),
-            _ => shortest(&ways, version, query),
-        }
+        let best = match by_values.as_slice() {
+            [] => only(Way::Objects),
+            [way] => only(*way),
+            ways => shortest(ways, version, query, limit),
+        };
+        whole
+            .into_iter()
+            .find(|way| pays(*way, best.way, version, query, limit))
+            .map_or(best, only)
     }
 
     /// The index that the plan uses first.
     pub(crate) fn index<'v>(&self, version: &'v Version) -> Option<&'v Index> {
         match self.way {
-            Way::Postings { index, .. } => version.indexes.get(index),
-            _ => None,
+            Way::Values { index, .. } | Way::Whole { index } => version.indexes.get(index),
+            Way::Nothing | Way::Name | Way::Objects => None,
         }
     }
 
@@ -96,14 +107,8 @@ impl Plan {
     }
 
     /// Whether it takes as long to find the first as to find all.
-    pub(crate) fn finds_all_at_once(&self, version: &Version, query: &Query<'_>) -> bool {
-        let Way::Postings { requirement, .. } = self.way else {
-            return false;
-        };
-        let values = self
-            .index(version)
-            .and_then(|index| query.values(&index.attribute, requirement));
-        self.also.is_some() || values.is_none_or(|values| values.take(2).count() != 1)
+    pub(crate) fn finds_all_at_once(&self) -> bool {
+        self.also.is_some() || matches!(self.way, Way::Whole { .. })
     }
 
     pub(crate) fn find<'a>(&self, version: &'a Version, query: &Query<'_>) -> Found<'a> {
@@ -116,21 +121,24 @@ impl Plan {
     }
 }
 
-fn shortest(ways: &[Way], version: &Version, query: &Query<'_>) -> Plan {
-    let mut limit = COUNT_FIRST;
+/// The shortest of several ways, as far as whoever takes so many objects needs to know.
+fn shortest(ways: &[Way], version: &Version, query: &Query<'_>, limit: usize) -> Plan {
+    let enough = limit.saturating_mul(COUNT_FACTOR).max(COUNT_FIRST);
+    let mut far = COUNT_FIRST;
     loop {
         let counts = ways
             .iter()
-            .map(|way| (way.count(version, query, limit + 1), *way));
-        let mut known: Vec<_> = counts.filter(|(count, _)| *count <= limit).collect();
-        known.sort_by_key(|(count, _)| *count);
-        if let Some((count, way)) = known.first().copied() {
-            return Plan {
-                way,
-                also: helper(ways, way, count, version, query),
-            };
+            .map(|way| (way.count(version, query, far + 1), *way));
+        let shortest = counts.min_by_key(|(count, _)| *count);
+        match shortest {
+            Some((count, way)) if count <= far || far >= enough => {
+                let also = (limit == usize::MAX)
+                    .then(|| helper(ways, way, count, version, query))
+                    .flatten();
+                return Plan { way, also };
+            }
+            _ => far = far.saturating_mul(COUNT_FACTOR),
         }
-        limit = limit.saturating_mul(COUNT_FACTOR);
     }
 }
 
@@ -145,72 +153,69 @@ fn helper(
     if count < INTERSECT_MIN {
         return None;
     }
-    let limit = count.saturating_mul(INTERSECT_RATIO);
+    let far = count.saturating_mul(INTERSECT_RATIO);
     ways.iter()
         .copied()
-        .filter(|other| *other != way && *other != Way::Objects)
-        .map(|other| (other.count(version, query, limit + 1), other))
-        .filter(|(count, _)| *count <= limit)
+        .filter(|other| *other != way)
+        .map(|other| (other.count(version, query, far + 1), other))
+        .filter(|(count, _)| *count <= far)
         .min_by_key(|(count, _)| *count)
         .map(|(_, other)| other)
 }
 
+/// Whether to gather a whole index costs less than another way.
+fn pays(whole: Way, other: Way, version: &Version, query: &Query<'_>, limit: usize) -> bool {
+    let cost = whole
+        .count(version, query, usize::MAX)
+        .saturating_mul(SORT_RATIO);
+    cost <= limit.saturating_mul(SORT_RATIO * SORT_RATIO)
+        && cost < other.count(version, query, cost + 1)
+}
+
 impl Way {
-    /// How many objects there are on the way, as far as the limit.
-    fn count(self, version: &Version, query: &Query<'_>, limit: usize) -> usize {
+    /// How many objects there are on the way, as far as is asked.
+    fn count(self, version: &Version, query: &Query<'_>, far: usize) -> usize {
         match self {
             Way::Nothing | Way::Name => 0,
-            Way::Objects if query.is_unbounded() => version.objects.len().min(limit),
-            Way::Objects => self.find(version, query).take(limit).count(),
-            Way::Postings { index, requirement } => {
-                let Some(index) = version.indexes.get(index) else {
-                    return limit;
-                };
-                match query.values(&index.attribute, requirement) {
-                    None => index.postings.len().min(limit),
-                    Some(values) => {
-                        let all = values.flat_map(|value| query.postings(index, value));
-                        all.take(limit).count()
-                    }
-                }
+            Way::Objects if query.is_unbounded() => version.objects.len().min(far),
+            Way::Objects | Way::Values { .. } => self.find(version, query).take(far).count(),
+            Way::Whole { index } => {
+                let index = version.indexes.get(index);
+                index.map_or(far, |index| index.postings.len().min(far))
             }
         }
     }
 
     fn find<'a>(self, version: &'a Version, query: &Query<'_>) -> Found<'a> {
-        match self {
-            Way::Nothing => Box::new(std::iter::empty()),
-            Way::Name => Box::new(
-                query
-                    .key()
-                    .and_then(|key| version.objects.get(&key))
-                    .into_iter(),
-            ),
-            Way::Objects => Box::new(query.objects(version)),
-            Way::Postings { index, requirement } => match version.indexes.get(index) {
-                Some(index) => find_postings(index, requirement, query),
-                None => Box::new(query.objects(version)),
-            },
+        let index = match self {
+            Way::Nothing => return Box::new(std::iter::empty()),
+            Way::Name => {
+                let entry = query.key().and_then(|key| version.objects.get(&key));
+                return Box::new(entry.into_iter());
+            }
+            Way::Objects => None,
+            Way::Values { index, .. } | Way::Whole { index } => version.indexes.get(index),
+        };
+        match (index, self) {
+            (Some(index), Way::Values { requirement, .. }) => by_values(index, requirement, query),
+            (Some(index), _) => whole(index, query),
+            (None, _) => Box::new(query.objects(version)),
         }
     }
 }
 
-fn find_postings<'a>(index: &'a Index, requirement: usize, query: &Query<'_>) -> Found<'a> {
-    let mut gathered: Vec<_> = match query.values(&index.attribute, requirement) {
-        None => {
-            let all = index.postings.all();
-            all.filter(|entry| query.spans(entry.key())).collect()
-        }
-        Some(mut values) => match (values.next(), values.next()) {
-            (Some(only), None) => return Box::new(query.postings(index, only)),
-            (first, second) => {
-                let values = first.into_iter().chain(second).chain(values);
-                values
-                    .flat_map(|value| query.postings(index, value))
-                    .collect()
-            }
-        },
-    };
+fn by_values<'a>(index: &'a Index, requirement: usize, query: &Query<'_>) -> Found<'a> {
+    let values = query.values(&index.attribute, requirement);
+    let mut ranges: Vec<_> = values.map(|value| query.postings(index, value)).collect();
+    match (ranges.pop(), ranges.is_empty()) {
+        (Some(only), true) => Box::new(only),
+        (last, _) => Box::new(merge(ranges.into_iter().chain(last))),
+    }
+}
+
+fn whole<'a>(index: &'a Index, query: &Query<'_>) -> Found<'a> {
+    let all = index.postings.all();
+    let mut gathered: Vec<_> = all.filter(|entry| query.spans(entry.key())).collect();
     gathered.sort_unstable_by(|a, b| a.key().cmp(b.key()));
     Box::new(gathered.into_iter())
 }
@@ -224,28 +229,48 @@ fn needs_key(requirement: &labels::Requirement) -> bool {
 }
 
 impl Query<'_> {
-    /// The values of a requirement, each once; `None` if any value of its attribute may meet it.
-    fn values(
-        &self,
-        attribute: &Attribute,
-        requirement: usize,
-    ) -> Option<impl Iterator<Item = &str>> {
-        let (field, label) = match attribute {
+    /// The requirements that only objects with a value of the attribute can meet, by their places, and whether they
+    /// say which values those are.
+    fn requirements(&self, attribute: &Attribute) -> Vec<(usize, bool)> {
+        match attribute {
+            Attribute::Label(key) => {
+                let all = self.labels.requirements().unwrap_or_default().iter();
+                all.enumerate()
+                    .filter(|(_, label)| label.key() == &**key && needs_key(label))
+                    .map(|(place, label)| (place, label.exact_values().is_some()))
+                    .collect()
+            }
+            Attribute::Field(index) => {
+                let name = self.field_names.get(*index).map(|name| &**name);
+                let all = self.fields.requirements().unwrap_or_default().iter();
+                all.enumerate()
+                    .filter(|(_, field)| field.operator() == fields::Operator::Equals)
+                    .filter(|(_, field)| name == Some(field.field()))
+                    .map(|(place, _)| (place, true))
+                    .collect()
+            }
+        }
+    }
+
+    /// The values of a requirement, each once.
+    fn values(&self, attribute: &Attribute, requirement: usize) -> impl Iterator<Item = &str> {
+        let (mut field, mut label) = (None, None);
+        match attribute {
             Attribute::Field(_) => {
-                let requirement = self.fields.requirements()?.get(requirement)?;
-                (Some(requirement.value()), None)
+                let all = self.fields.requirements().unwrap_or_default();
+                field = all.get(requirement).map(fields::Requirement::value);
             }
             Attribute::Label(_) => {
-                let requirement = self.labels.requirements()?.get(requirement)?;
-                (None, Some(requirement.exact_values()?))
+                let all = self.labels.requirements().unwrap_or_default();
+                label = all.get(requirement).and_then(|label| label.exact_values());
             }
-        };
+        }
         let values = label.unwrap_or_default();
         let distinct = values.iter().enumerate().filter(move |(index, value)| {
             // The values of a requirement are sorted.
             index.checked_sub(1).and_then(|before| values.get(before)) != Some(value)
         });
-        Some(field.into_iter().chain(distinct.map(|(_, value)| &**value)))
+        field.into_iter().chain(distinct.map(|(_, value)| &**value))
     }
 
     fn postings<'a>(

@@ -10,7 +10,7 @@ use rhumb_meta::ObjectKey;
 
 use crate::Entry;
 
-/// About what one object costs in an index: two and a half words in tree nodes that are two thirds full.
+/// About what one object costs in an index: three words in tree nodes that are two thirds full.
 pub(crate) const POSTING_BYTES: usize = 48;
 
 /// Clones share their memory.

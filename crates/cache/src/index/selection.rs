@@ -11,6 +11,17 @@ use crate::cache::Inner;
 use crate::entry::FieldsOf;
 use crate::snapshot::Version;
 
+/// What a list asks for.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    pub namespace: Option<&'a str>,
+    pub after: Option<&'a ObjectKey>,
+    pub labels: &'a labels::Selector,
+    pub fields: &'a fields::Selector,
+    /// About how many objects will be taken; no more are looked for in advance.
+    pub limit: usize,
+}
+
 /// Which objects are asked for.
 #[derive(Debug, Clone)]
 pub(crate) struct Query<'a> {
@@ -136,8 +147,13 @@ pub struct Selection<'a> {
 }
 
 impl<'a> Selection<'a> {
-    pub(crate) fn new(cache: &'a Arc<Inner>, version: &'a Version, query: Query<'a>) -> Self {
-        let plan = Plan::of(version, &query);
+    pub(crate) fn new(
+        cache: &'a Arc<Inner>,
+        version: &'a Version,
+        query: Query<'a>,
+        limit: usize,
+    ) -> Self {
+        let plan = Plan::of(version, &query, limit);
         Selection {
             cache,
             version,

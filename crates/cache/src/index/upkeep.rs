@@ -1,43 +1,25 @@
 //! Builds the indexes that lists ask for, and drops those that they no longer use.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::advice::{SELECTIVE, Seen};
 use super::postings::POSTING_BYTES;
 use super::{Attribute, Index, Origin};
 use crate::cache::Inner;
+use crate::snapshot::Version;
 
 /// So many changes are caught up with while the cache waits; more are first caught up with beside it.
 const CHANGES_MAX: usize = 256;
 
-/// What the adaptive indexes of all resources take together.
-#[derive(Debug, Default)]
-pub(crate) struct Budget {
-    used: AtomicUsize,
-}
+/// How many adaptive indexes a resource may have: each is a little work for every change.
+const ADAPTIVE_MAX: usize = 16;
 
-impl Budget {
-    /// Takes so many bytes if there are still so many.
-    fn reserve(&self, bytes: usize, max: usize) -> bool {
-        let add = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= max);
-        self.used
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
-            .is_ok()
-    }
+/// What an index takes however few objects are in it.
+const INDEX_BYTES: usize = 4096;
 
-    fn release(&self, bytes: usize) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
-    }
-
-    /// An index takes another amount than before. Returns by how much that is too much in all.
-    fn adjust(&self, before: usize, after: usize, max: usize) -> usize {
-        self.used.fetch_add(after, Ordering::Relaxed);
-        let used = self.used.fetch_sub(before, Ordering::Relaxed) - before;
-        used.saturating_sub(max)
-    }
-}
+/// How long an index is not tried again for which there was no room.
+const NO_ROOM_FOR: Duration = Duration::from_secs(60);
 
 impl Inner {
     /// A list is over.
@@ -51,8 +33,12 @@ impl Inner {
         if !this.options.index.enabled || !this.options.index.adaptive {
             return;
         }
-        let objects = this.latest().objects.len();
-        let Some(attribute) = this.advice.note(seen, objects, now) else {
+        let (objects, indexes) = {
+            let latest = this.latest();
+            (latest.objects.len(), Arc::clone(&latest.indexes))
+        };
+        let is_indexed = |attribute: &Attribute| has(&indexes, attribute);
+        let Some(attribute) = this.advice.note(seen, objects, is_indexed, now) else {
             return;
         };
         // Without a runtime nobody serves lists, so nobody misses the index.
@@ -64,33 +50,37 @@ impl Inner {
 
     fn build_index(&self, attribute: Attribute) {
         let version = self.latest().clone();
-        let bytes = version.objects.len() * POSTING_BYTES;
-        if !self
-            .budget
-            .reserve(bytes, self.options.index.adaptive_bytes_max)
-        {
-            tracing::debug!(?attribute, "there is no room for a further index");
-            return;
-        }
         let now = self.options.clock.monotonic();
+        let bytes = INDEX_BYTES + version.objects.len() * POSTING_BYTES;
+        let share = match adaptive(&version) < ADAPTIVE_MAX {
+            true => self
+                .budget
+                .share(bytes, self.options.index.adaptive_bytes_max),
+            false => None,
+        };
+        let Some(share) = share else {
+            tracing::debug!(?attribute, "there is no room for a further index");
+            self.advice.bar(&attribute, now + NO_ROOM_FOR);
+            return;
+        };
         let mut index = Index::new(attribute.clone(), Origin::Adaptive, now);
+        index.share = Some(share);
         for entry in version.objects.values() {
             index.replace(None, Some(entry));
         }
+        // One that has nothing, or most of all for each value, is no help; the attribute stays barred.
         let looks_at = index.postings.typical_length();
-        let pays = looks_at.saturating_mul(SELECTIVE) <= version.objects.len();
+        let pays = looks_at > 0 && looks_at.saturating_mul(SELECTIVE) <= version.objects.len();
         let sequence = version.sequence;
         drop(version);
-        if pays && self.install(index, sequence, bytes) {
+        if pays && self.install(index, sequence) {
             self.advice.settle(&attribute);
             tracing::info!(prefix = %self.prefix().as_str(), ?attribute, "lists are indexed");
-        } else {
-            self.budget.release(bytes);
         }
     }
 
     /// Makes an index of the version before `sequence` one of the latest. Fails if nobody knows the changes between.
-    fn install(&self, mut index: Index, mut sequence: u64, bytes: usize) -> bool {
+    fn install(&self, mut index: Index, mut sequence: u64) -> bool {
         loop {
             let core = self.core();
             let Some(changes) = core.history.read_from(sequence, usize::MAX) else {
@@ -106,11 +96,9 @@ impl Inner {
                 continue;
             };
             let mut latest = self.latest();
-            let is_known = |known: &Index| known.attribute == index.attribute;
-            if latest.indexes.iter().any(is_known) {
+            if has(&latest.indexes, &index.attribute) || adaptive(&latest) >= ADAPTIVE_MAX {
                 return false;
             }
-            index.reserved = bytes;
             Arc::make_mut(&mut latest.indexes).push(index);
             return true;
         }
@@ -122,26 +110,20 @@ impl Inner {
         let options = &self.options.index;
         let mut latest = self.latest();
         let mut dropped = Vec::new();
-        if latest
-            .indexes
-            .iter()
-            .all(|index| index.origin == Origin::Configured)
-        {
+        if adaptive(&latest) == 0 {
             return;
         }
         let keep = |index: &mut Index| {
-            if index.origin == Origin::Configured {
+            let Some(share) = &index.share else {
+                return true;
+            };
+            share.resize(INDEX_BYTES + index.postings.bytes());
+            let has_room = self.budget.used() <= options.adaptive_bytes_max;
+            if has_room && index.idle_for(now) <= options.adaptive_idle {
                 return true;
             }
-            let bytes = index.postings.bytes();
-            let excess = self
-                .budget
-                .adjust(index.reserved, bytes, options.adaptive_bytes_max);
-            index.reserved = bytes;
-            if excess == 0 && index.idle_for(now) <= options.adaptive_idle {
-                return true;
-            }
-            self.budget.release(bytes);
+            // Other versions may live on for a while; this one's part is free at once.
+            share.resize(0);
             dropped.push(index.attribute.clone());
             false
         };
@@ -152,4 +134,15 @@ impl Inner {
             self.advice.settle(&attribute);
         }
     }
+}
+
+fn has(indexes: &[Index], attribute: &Attribute) -> bool {
+    indexes.iter().any(|index| index.attribute == *attribute)
+}
+
+fn adaptive(version: &Version) -> usize {
+    let indexes = version.indexes.iter();
+    indexes
+        .filter(|index| index.origin == Origin::Adaptive)
+        .count()
 }

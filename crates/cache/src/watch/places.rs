@@ -10,9 +10,15 @@ use std::sync::Arc;
 
 use super::Mailbox;
 use super::benches::Benches;
-use super::place::{Place, places};
+use super::place::{Place, Trigger, places};
 use crate::EventKind;
 use crate::change::Change;
+
+/// Watchers are counted under so many names; clients choose them, so they are bounded.
+const NAMES_MAX: usize = 128;
+
+/// What the others are counted under. No label or field is called so.
+const OTHERS: &str = "(others)";
 
 /// Which watcher.
 pub(crate) type Seat = usize;
@@ -39,6 +45,8 @@ struct Seated {
     mailbox: Arc<Mailbox>,
     /// Which of the places that its filter allows.
     choice: usize,
+    /// Whether it is counted under the name of its place.
+    by_name: bool,
     /// The change it was last found for, so that no change finds it twice.
     found_for: Option<u64>,
 }
@@ -77,14 +85,12 @@ impl Places {
         let seat = self.free.pop().unwrap_or(self.seats.len());
         let places = places(&mailbox.filter, &self.field_names, self.triggers);
         let choice = self.choose(&places);
+        let mut by_name = false;
         if let Some(place) = places.get(choice) {
             let name = place.index_name(&self.field_names);
-            match self.counts.get_mut(name) {
-                Some(count) => *count += 1,
-                None => {
-                    self.counts.insert(name.into(), 1);
-                }
-            }
+            by_name = self.counts.contains_key(name) || self.counts.len() < NAMES_MAX;
+            let name = if by_name { name } else { OTHERS };
+            *self.counts.entry(name.into()).or_default() += 1;
             let benches = match &place.namespace {
                 None => &mut self.anywhere,
                 Some(namespace) => self.by_namespace.entry(namespace.clone()).or_default(),
@@ -94,6 +100,7 @@ impl Places {
         let seated = Some(Seated {
             mailbox,
             choice,
+            by_name,
             found_for: None,
         });
         match self.seats.get_mut(seat) {
@@ -111,6 +118,9 @@ impl Places {
         let places = places(&seated.mailbox.filter, &self.field_names, self.triggers);
         if let Some(place) = places.get(seated.choice) {
             self.clear_away(place, seat);
+            let field_names = Arc::clone(&self.field_names);
+            let name = place.index_name(&field_names);
+            self.discount(if seated.by_name { name } else { OTHERS });
         }
         if self.free.len() == self.seats.len() {
             (self.seats, self.free) = (Vec::new(), Vec::new());
@@ -118,9 +128,6 @@ impl Places {
     }
 
     fn clear_away(&mut self, place: &Place, seat: Seat) {
-        if let Some(count) = self.counts.get_mut(place.index_name(&self.field_names)) {
-            *count -= 1;
-        }
         match &place.namespace {
             None => self.anywhere.leave(&place.trigger, seat),
             Some(namespace) => {
@@ -130,6 +137,15 @@ impl Places {
                         self.by_namespace.remove(namespace);
                     }
                 }
+            }
+        }
+    }
+
+    fn discount(&mut self, name: &str) {
+        if let Some(count) = self.counts.get_mut(name) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(name);
             }
         }
     }
@@ -174,15 +190,18 @@ impl Places {
                 .saturating_add(1)
                 .saturating_mul(place.trigger.weight())
         };
-        let costs = places.iter().map(cost).enumerate();
-        costs.min_by_key(|(_, cost)| *cost).map_or(0, |(at, _)| at)
+        let is_broad = |place: &Place| place.trigger == Trigger::Anything;
+        let best = places.iter().enumerate().min_by_key(|(_, place)| {
+            // Where everything comes by is never better, however few sit there.
+            (is_broad(place), cost(place))
+        });
+        best.map_or(0, |(at, _)| at)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::place::LABEL_VALUES_MAX;
-    use super::super::place::Trigger;
     use super::super::{Filter, Scope};
     use super::*;
     use rhumb_meta::Revision;
@@ -316,9 +335,36 @@ mod tests {
         ];
         assert_eq!(counts, expect.map(|(name, count)| (name.into(), count)));
         seats.into_iter().for_each(|seat| places.leave(seat));
-        assert!(places.counts().values().all(|count| *count == 0));
+        assert!(places.counts().is_empty());
         assert!(places.anywhere.is_empty() && places.by_namespace.is_empty());
         assert_eq!(places.len(), 0);
+    }
+
+    #[test]
+    fn a_crowd_never_drives_watchers_to_where_everything_comes_by() {
+        let mut places = empty(true);
+        for _ in 0..2_000 {
+            sit(&mut places, filter(Scope::All, "app=web", ""));
+        }
+        let counts: Vec<_> = places.counts().into_iter().collect();
+        assert_eq!(counts, [("app".into(), 2_000)]);
+    }
+
+    #[test]
+    fn names_that_clients_choose_are_bounded() {
+        let mut places = empty(true);
+        let seats: Vec<_> = (0..300)
+            .map(|index| {
+                sit(
+                    &mut places,
+                    filter(Scope::All, &format!("key-{index}=x"), ""),
+                )
+            })
+            .collect();
+        assert_eq!(places.counts().len(), NAMES_MAX + 1);
+        assert_eq!(places.counts().values().sum::<usize>(), 300);
+        seats.into_iter().for_each(|seat| places.leave(seat));
+        assert!(places.counts().is_empty());
     }
 
     #[test]

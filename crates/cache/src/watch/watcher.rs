@@ -337,8 +337,10 @@ impl Listing {
     fn look_on(&mut self, query: Query<'_>) {
         let version = self.snapshot.version();
         let query = query.after(self.last.as_ref().map(|entry| entry.key()));
-        let plan = *self.plan.get_or_insert_with(|| Plan::of(version, &query));
-        let limit = match plan.finds_all_at_once(version, &query) {
+        let plan = *self
+            .plan
+            .get_or_insert_with(|| Plan::of(version, &query, usize::MAX));
+        let limit = match plan.finds_all_at_once() {
             true => usize::MAX,
             false => BATCH,
         };
