@@ -1,5 +1,6 @@
 //! What the caches did: who watches, what a change costs, and what lists look at. Asked for when somebody looks.
 
+use std::collections::BTreeMap;
 use std::fmt::Error;
 
 use prometheus_client::collector::Collector;
@@ -74,7 +75,7 @@ impl Caches {
         let mut figures: Vec<_> = stored
             .map(|(resource, cache)| Figures::of(resource, cache))
             .collect();
-        figures.retain(|figures| figures.stats.changes > 0 || !figures.watchers.is_empty());
+        figures.retain(Figures::is_of_note);
         Caches(figures)
     }
 }
@@ -106,6 +107,11 @@ impl Figures {
                 .map(|stats| (index_name(&stats.attribute), stats))
                 .collect(),
         }
+    }
+
+    fn is_of_note(&self) -> bool {
+        let stats = &self.stats;
+        stats.changes > 0 || stats.list_looked_at > 0 || !self.watchers.is_empty()
     }
 
     fn listed(&self, index: &str) -> Listed {
@@ -202,9 +208,12 @@ impl Caches {
             for figures in &self.0 {
                 let stats = &figures.stats;
                 let scans = number(stats.scans, stats.scan_looked_at);
-                family.put(&figures.listed(""), &ConstCounter::new(scans))?;
+                // A label may be called as a field is.
+                let mut by_name = BTreeMap::from([("", scans)]);
                 for (index, stats) in &figures.indexes {
-                    let count = number(stats.lists, stats.looked_at);
+                    *by_name.entry(index).or_default() += number(stats.lists, stats.looked_at);
+                }
+                for (index, count) in by_name {
                     family.put(&figures.listed(index), &ConstCounter::new(count))?;
                 }
             }

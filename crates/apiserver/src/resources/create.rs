@@ -1,6 +1,5 @@
 //! POST to a collection.
 
-use http::StatusCode;
 use rhumb_api::Object;
 use rhumb_meta::{ObjectKey, Status};
 use rhumb_store::{Error, Expect, Transaction};
@@ -28,10 +27,7 @@ pub(super) async fn create(call: &Call<'_>) -> Result<Reply, Status> {
     place(call, &mut object)?;
     call.to_stored(&mut object)?;
     let object = create_object(call, object, options.dry_run).await?;
-    if options.dry_run {
-        return render::object(call, StatusCode::CREATED, object);
-    }
-    render::stored(call, StatusCode::CREATED, object)
+    render::created(call, object, options.dry_run)
 }
 
 /// Stores a new object, in stored form, under its own name or a generated one.

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::write::Written;
 use super::{Call, protobuf};
 use crate::http::{Body, Reply};
 use crate::objects::Metadata;
@@ -244,7 +245,7 @@ impl Shape {
 
     /// The bytes of an answer, written as the client wants.
     pub(super) fn reply(&self, code: StatusCode, json: Bytes) -> Result<Reply, Status> {
-        written(self.accept.media, self.pretty, code, json)
+        spelled(self.accept.media, self.pretty, code, json)
     }
 
     /// Whether bytes can be streamed without being looked at as a whole.
@@ -253,9 +254,26 @@ impl Shape {
     }
 }
 
-/// The answer to a write that is done: an object in stored form, with its version. The cache has its bytes by now,
-/// unless somebody else was quick to write it again.
-pub(super) fn stored(call: &Call<'_>, code: StatusCode, object: Object) -> Result<Reply, Status> {
+/// The answer to a creation.
+pub(super) fn created(call: &Call<'_>, object: Object, dry_run: bool) -> Result<Reply, Status> {
+    if dry_run {
+        return self::object(call, StatusCode::CREATED, object);
+    }
+    stored(call, StatusCode::CREATED, object)
+}
+
+/// The answer to a change.
+pub(super) fn written(call: &Call<'_>, written: Written, dry_run: bool) -> Result<Reply, Status> {
+    // A change that took away what held an object is answered with the version from before it.
+    if dry_run || written.deleted {
+        return object(call, StatusCode::OK, written.object);
+    }
+    stored(call, StatusCode::OK, written.object)
+}
+
+/// An object that is stored as it is, with its version. The cache has its bytes by now, unless somebody else was quick
+/// to write it again.
+fn stored(call: &Call<'_>, code: StatusCode, object: Object) -> Result<Reply, Status> {
     let key = ObjectKey::new(call.namespace(), object.name());
     let entry = key.ok().and_then(|key| {
         let entry = call.storage().ok()?.cache.get(&key).ok()??;
@@ -291,10 +309,10 @@ pub(super) fn value(call: &Call<'_>, code: StatusCode, value: &Value) -> Result<
         let body = Body::full(protobuf::answer(call, value)?);
         return Ok(Reply::new(code, Media::Protobuf.name(), body));
     }
-    written(accept.media, wants_pretty(call), code, to_bytes(value)?)
+    spelled(accept.media, wants_pretty(call), code, to_bytes(value)?)
 }
 
-fn written(media: Media, pretty: bool, code: StatusCode, json: Bytes) -> Result<Reply, Status> {
+fn spelled(media: Media, pretty: bool, code: StatusCode, json: Bytes) -> Result<Reply, Status> {
     let body = match media {
         Media::Json if !pretty => json,
         Media::Json => {

@@ -1,7 +1,6 @@
 //! PUT of an object, and of the parts of it that are subresources.
 
 use async_trait::async_trait;
-use http::StatusCode;
 use rhumb_api::Object;
 use rhumb_meta::field::ErrorList;
 use rhumb_meta::{GroupKind, GroupResource, Status};
@@ -29,8 +28,7 @@ pub(super) async fn update(call: &Call<'_>, part: Part) -> Result<Reply, Status>
         dry_run: options.dry_run,
     };
     match call.change(&key, options.dry_run, &replace).await {
-        Ok(written) if options.dry_run => render::object(call, StatusCode::OK, written.object),
-        Ok(written) => render::stored(call, StatusCode::OK, written.object),
+        Ok(written) => render::written(call, written, options.dry_run),
         Err(status)
             if status.is_not_found()
                 && part == Part::Main
@@ -55,7 +53,7 @@ async fn create_instead(
     check_uid(call, &nothing, &object)?;
     object.clear_meta("resourceVersion");
     let object = create_object(call, object, dry_run).await?;
-    render::object(call, StatusCode::CREATED, object)
+    render::created(call, object, dry_run)
 }
 
 /// The name in the object must be the one in the path.

@@ -33,8 +33,9 @@ const SELECTABLE: &[Selectable] = &[
         value: |pod| text(pod, "status", "phase"),
     },
     Selectable {
+        // Defaults keep it the first of the pod's addresses.
         name: "status.podIP",
-        value: pod_ip,
+        value: |pod| text(pod, "status", "podIP"),
     },
     Selectable {
         name: "status.nominatedNodeName",
@@ -107,16 +108,6 @@ fn text(pod: &Object, part: &str, name: &str) -> String {
 fn host_network(pod: &Object) -> String {
     let value = pod.get("spec").and_then(|spec| spec.get("hostNetwork"));
     (value == Some(&Value::Bool(true))).to_string()
-}
-
-/// The first of a pod's addresses.
-fn pod_ip(pod: &Object) -> String {
-    let addresses = pod.get("status").and_then(|status| status.get("podIPs"));
-    let first = addresses.and_then(|addresses| addresses.get(0)?.get("ip")?.as_str());
-    match first {
-        Some(address) => address.to_owned(),
-        None => text(pod, "status", "podIP"),
-    }
 }
 
 #[derive(Debug)]

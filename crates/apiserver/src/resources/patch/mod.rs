@@ -57,10 +57,7 @@ pub(super) async fn patch_object(call: &Call<'_>, part: Part) -> Result<Reply, S
         validation: options.field_validation,
     };
     let written = call.change(&key, options.dry_run, &edit).await?;
-    if options.dry_run {
-        return render::object(call, StatusCode::OK, written.object);
-    }
-    render::stored(call, StatusCode::OK, written.object)
+    render::written(call, written, options.dry_run)
 }
 
 fn media_of(content_type: Option<&str>) -> &str {

@@ -11,7 +11,9 @@ const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 async fn whoever_comes_too_late_is_sent_elsewhere() {
     let (_directory, server) = server().await;
     server.api.hub.close().await;
-    let (code, _) = server.get(CONFIG_MAPS).await;
+    let (code, _) = server
+        .get(&format!("{CONFIG_MAPS}?resourceVersion=0"))
+        .await;
     assert_eq!(code, 200, "what is there is shown");
     let made = json!({"metadata": {"name": "late"}});
     let (code, _) = server.create(CONFIG_MAPS, made).await;
