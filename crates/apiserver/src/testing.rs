@@ -151,6 +151,7 @@ impl Server {
             user,
             now: self.api.clock.wall(),
             warnings: Mutex::new(Vec::new()),
+            recorder: None,
         };
         let reply = match call.answer().await {
             Ok(Some(reply)) => reply,

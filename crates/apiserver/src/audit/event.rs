@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{HeaderValue, USER_AGENT};
 use rhumb_auth::User;
 use rhumb_meta::{Status, Timestamp};
 use serde::{Serialize, Serializer};
-use serde_json::{Value, json};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
 
+use super::body::in_line;
+use super::{Level, Terms};
 use crate::request::RequestInfo;
-
-/// Bodies are not logged: they hold secrets.
-pub const LEVEL: &str = "Metadata";
 
 /// Longer names of clients are cut, as upstream cuts them.
 const USER_AGENT_BYTES_MAX: usize = 1024;
@@ -64,6 +65,8 @@ pub struct ObjectReference {
 /// One line of the log.
 #[derive(Debug, Clone)]
 pub struct Event {
+    /// What the rule that fits the request says.
+    pub terms: Terms,
     pub facts: RequestFacts,
     pub stage: Stage,
     pub stage_time: Timestamp,
@@ -73,6 +76,12 @@ pub struct Event {
     pub failure: Option<Box<Status>>,
     /// Whether the request was allowed, and why; `None` if nobody asked.
     pub decision: Option<(bool, String)>,
+    /// What was sent, if the level asks for it: JSON, or a patch as it came.
+    pub request: Option<Bytes>,
+    /// The answer in JSON, if the level asks for it.
+    pub answer: Option<Bytes>,
+    /// Whether the answer was too long to be logged.
+    pub truncated: bool,
 }
 
 impl RequestFacts {
@@ -104,11 +113,6 @@ impl RequestFacts {
             received,
         }
     }
-
-    /// About how much memory it takes.
-    pub fn bytes(&self) -> usize {
-        size_of::<Event>() + 2 * self.uri.len() + self.user_agent.len()
-    }
 }
 
 fn user_agent(headers: &HeaderMap) -> String {
@@ -136,7 +140,7 @@ fn microseconds<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok,
 struct Line<'a> {
     kind: &'static str,
     api_version: &'static str,
-    level: &'static str,
+    level: Level,
     stage: Stage,
     #[serde(flatten)]
     facts: &'a RequestFacts,
@@ -144,6 +148,10 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     impersonated_user: Option<&'a User>,
     response_status: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_object: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_object: Option<Box<RawValue>>,
     #[serde(serialize_with = "microseconds")]
     stage_timestamp: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -154,23 +162,50 @@ impl Event {
     /// The line without its end.
     pub fn to_json(&self) -> serde_json::Result<Vec<u8>> {
         let nobody = User::default();
+        let body = |body: &Option<Bytes>| {
+            body.as_deref()
+                .map(|body| in_line(body, self.terms.omit_managed_fields))
+                .transpose()
+        };
         serde_json::to_vec(&Line {
             kind: "Event",
             api_version: "audit.k8s.io/v1",
-            level: LEVEL,
+            level: self.terms.level,
             stage: self.stage,
             facts: &self.facts,
             user: self.user.as_deref().unwrap_or(&nobody),
             impersonated_user: self.impersonated.as_deref(),
             response_status: self.response_status(),
+            request_object: body(&self.request)?,
+            response_object: body(&self.answer)?,
             stage_timestamp: self.stage_time,
-            annotations: self.decision.as_ref().map(|(allowed, reason)| {
-                json!({
-                    "authorization.k8s.io/decision": if *allowed { "allow" } else { "forbid" },
-                    "authorization.k8s.io/reason": reason,
-                })
-            }),
+            annotations: self.annotations(),
         })
+    }
+
+    /// About how much memory it takes.
+    pub fn bytes(&self) -> usize {
+        let body = |body: &Option<Bytes>| body.as_ref().map_or(0, Bytes::len);
+        let message = self.failure.as_ref().map_or(0, |it| it.message.len());
+        size_of::<Event>()
+            + 2 * self.facts.uri.len()
+            + self.facts.user_agent.len()
+            + message
+            + body(&self.request)
+            + body(&self.answer)
+    }
+
+    fn annotations(&self) -> Option<Value> {
+        let mut annotations = Map::new();
+        if self.truncated {
+            annotations.insert("audit.k8s.io/truncated".into(), "true".into());
+        }
+        if let Some((allowed, reason)) = &self.decision {
+            let decision = if *allowed { "allow" } else { "forbid" };
+            annotations.insert("authorization.k8s.io/decision".into(), decision.into());
+            annotations.insert("authorization.k8s.io/reason".into(), reason.clone().into());
+        }
+        (!annotations.is_empty()).then_some(Value::Object(annotations))
     }
 
     /// A failure without its details: those name fields and values of the object.

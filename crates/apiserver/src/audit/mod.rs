@@ -1,11 +1,13 @@
 //! Who did what, and when: one line of JSON for each request, in upstream's form.
 
+mod body;
 mod event;
 mod id;
 mod policy;
 mod writer;
 
-pub use event::{Event, LEVEL, ObjectReference, RequestFacts, Stage};
+pub use body::{ANSWER_BYTES_MAX, Recorder};
+pub use event::{Event, ObjectReference, RequestFacts, Stage};
 pub use id::{AUDIT_ID, AuditIds};
-pub use policy::Policy;
+pub use policy::{Level, Policy, Terms};
 pub use writer::{AuditLog, Options};

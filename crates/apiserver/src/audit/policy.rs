@@ -1,11 +1,12 @@
-//! Which requests are logged: upstream's policy files.
+//! Which requests are logged, and how much of them: upstream's policy files.
 
-use serde::Deserialize;
+use rhumb_auth::User;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Event, ObjectReference, Stage};
+use super::{ObjectReference, RequestFacts, Stage};
 
-/// Rules in order; the first that fits a request decides. The default logs everything.
+/// Rules in order; the first that fits a request decides. The default logs all requests, and no bodies.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Policy {
@@ -17,8 +18,8 @@ pub struct Policy {
     rules: Vec<Rule>,
     #[serde(default)]
     omit_stages: Vec<StageName>,
-    #[serde(default, rename = "omitManagedFields")]
-    _omit_managed_fields: bool,
+    #[serde(default)]
+    omit_managed_fields: bool,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -39,8 +40,8 @@ struct Rule {
     paths: Vec<String>,
     #[serde(default)]
     omit_stages: Vec<StageName>,
-    #[serde(default, rename = "omitManagedFields")]
-    _omit_managed_fields: Option<bool>,
+    #[serde(default)]
+    omit_managed_fields: Option<bool>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -54,12 +55,15 @@ struct GroupResources {
     resource_names: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-enum Level {
+/// How much of a request is logged; each has all that those before it have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Level {
     None,
     #[default]
     Metadata,
+    /// With the object, the patch or the options that were sent.
     Request,
+    /// And with the answer.
     RequestResponse,
 }
 
@@ -71,6 +75,27 @@ enum StageName {
     Panic,
 }
 
+/// How a request is logged.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Terms {
+    pub level: Level,
+    pub omit_managed_fields: bool,
+    /// Stages that are not logged, a bit each.
+    omitted: u8,
+}
+
+impl Terms {
+    pub fn has(&self, stage: Stage) -> bool {
+        self.omitted & StageName::from(stage).bit() == 0
+    }
+}
+
+impl StageName {
+    fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
 impl Default for Policy {
     fn default() -> Self {
         Policy {
@@ -79,7 +104,7 @@ impl Default for Policy {
             _metadata: Value::Null,
             rules: vec![Rule::default()],
             omit_stages: Vec::new(),
-            _omit_managed_fields: false,
+            omit_managed_fields: false,
         }
     }
 }
@@ -101,22 +126,15 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Whether it asks for bodies, which are not logged.
-    pub fn asks_for_bodies(&self) -> bool {
-        self.rules
-            .iter()
-            .any(|rule| matches!(rule.level, Level::Request | Level::RequestResponse))
-    }
-
-    /// Whether an event is to be logged.
-    pub fn wants(&self, event: &Event) -> bool {
-        let omits = |stages: &[StageName]| stages.contains(&event.stage.into());
-        match self.rules.iter().find(|rule| rule.fits(event)) {
-            None => false,
-            Some(rule) => {
-                rule.level != Level::None && !omits(&self.omit_stages) && !omits(&rule.omit_stages)
-            }
-        }
+    /// How a request is logged; `None` if it is not. Its user is who sent it, whomever they act for.
+    pub fn terms(&self, request: &RequestFacts, user: Option<&User>) -> Option<Terms> {
+        let rule = self.rules.iter().find(|rule| rule.fits(request, user))?;
+        let omitted = self.omit_stages.iter().chain(&rule.omit_stages);
+        (rule.level != Level::None).then(|| Terms {
+            level: rule.level,
+            omit_managed_fields: rule.omit_managed_fields.unwrap_or(self.omit_managed_fields),
+            omitted: omitted.fold(0, |bits, stage| bits | stage.bit()),
+        })
     }
 }
 
@@ -136,20 +154,19 @@ fn has(list: &[String], wanted: &str) -> bool {
 }
 
 impl Rule {
-    fn fits(&self, event: &Event) -> bool {
-        let user = event.user.as_deref();
+    fn fits(&self, request: &RequestFacts, user: Option<&User>) -> bool {
         let name = user.map_or("", |user| user.name.as_str());
         let in_group =
             || user.is_some_and(|user| self.user_groups.iter().any(|it| user.groups.contains(it)));
         has(&self.users, name)
             && (self.user_groups.is_empty() || in_group())
-            && has(&self.verbs, event.facts.verb)
-            && self.fits_target(event)
+            && has(&self.verbs, request.verb)
+            && self.fits_target(request)
     }
 
-    fn fits_target(&self, event: &Event) -> bool {
+    fn fits_target(&self, request: &RequestFacts) -> bool {
         if !self.namespaces.is_empty() || !self.resources.is_empty() {
-            return event.facts.object_ref.as_ref().is_some_and(|object| {
+            return request.object_ref.as_ref().is_some_and(|object| {
                 has(
                     &self.namespaces,
                     object.namespace.as_deref().unwrap_or_default(),
@@ -157,9 +174,9 @@ impl Rule {
             });
         }
         if !self.paths.is_empty() {
-            let uri = &event.facts.uri;
+            let uri = &request.uri;
             let path = uri.split('?').next().unwrap_or_default();
-            return event.facts.object_ref.is_none()
+            return request.object_ref.is_none()
                 && self.paths.iter().any(|pattern| path_fits(pattern, path));
         }
         true
@@ -200,32 +217,21 @@ impl GroupResources {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use http::Method;
     use http::header::{HeaderMap, HeaderValue};
-    use rhumb_auth::User;
     use rhumb_meta::Timestamp;
 
     use super::*;
-    use crate::audit::RequestFacts;
     use crate::request::{Query, RequestInfo};
 
-    fn event(user: &str, method: Method, path: &str, stage: Stage) -> Event {
-        let info = RequestInfo::new(&method, path, &Query::default());
+    /// How a policy logs a request of a user in the group `system:nodes`.
+    fn terms(policy: &Policy, user: &str, method: &Method, path: &str) -> Option<Terms> {
+        let info = RequestInfo::new(method, path, &Query::default());
         let now = Timestamp::from_unix(0, 0);
         let id = HeaderValue::from_static("id");
         let uri = path.parse().unwrap();
-        Event {
-            facts: RequestFacts::new(id, &uri, &info, "::1", &HeaderMap::new(), now),
-            stage,
-            stage_time: now,
-            user: Some(Arc::new(User::new(user, &["system:nodes"]))),
-            impersonated: None,
-            code: 200,
-            failure: None,
-            decision: None,
-        }
+        let facts = RequestFacts::new(id, &uri, &info, "::1", &HeaderMap::new(), now);
+        policy.terms(&facts, Some(&User::new(user, &["system:nodes"])))
     }
 
     const POLICY: &str = r#"
@@ -259,7 +265,6 @@ rules:
     #[test]
     fn the_first_rule_that_fits_decides() {
         let policy = Policy::parse(POLICY).unwrap();
-        assert!(policy.asks_for_bodies());
         let started = Stage::ResponseStarted;
         for (user, method, path, stage, want) in [
             (
@@ -348,12 +353,38 @@ rules:
             ),
         ] {
             let shown = format!("{user} {method} {path} {stage:?}");
-            assert_eq!(
-                policy.wants(&event(user, method, path, stage)),
-                want,
-                "{shown}"
-            );
+            let terms = terms(&policy, user, &method, path);
+            assert_eq!(terms.is_some_and(|it| it.has(stage)), want, "{shown}");
         }
+    }
+
+    #[test]
+    fn levels_and_managed_fields_are_those_of_the_rule() {
+        let policy = Policy::parse(
+            r#"
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitManagedFields: true
+rules:
+- level: Metadata
+  resources: [{group: "", resources: ["secrets"]}]
+- level: Request
+  verbs: ["create"]
+- level: RequestResponse
+  omitManagedFields: false
+"#,
+        )
+        .unwrap();
+        for (method, path, level, omits) in [
+            (Method::GET, "/api/v1/secrets", Level::Metadata, true),
+            (Method::POST, "/api/v1/nodes", Level::Request, true),
+            (Method::GET, "/api/v1/nodes", Level::RequestResponse, false),
+        ] {
+            let terms = terms(&policy, "a", &method, path).unwrap();
+            assert_eq!((terms.level, terms.omit_managed_fields), (level, omits));
+        }
+        let terms = terms(&Policy::default(), "a", &Method::GET, "/api/v1/nodes").unwrap();
+        assert_eq!(terms.level, Level::Metadata);
     }
 
     #[test]

@@ -66,12 +66,16 @@ impl AuditLog {
         })
     }
 
-    /// Puts an event that the policy wants into the queue, or drops it if there is no room.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Puts an event into the queue if its stage is logged, or drops it if there is no room.
     pub fn record(&self, event: Event) {
-        if !self.policy.wants(&event) {
+        if !event.terms.has(event.stage) {
             return;
         }
-        let bytes = event.facts.bytes();
+        let bytes = event.bytes();
         let before = self.counts.bytes_queued.fetch_add(bytes, Ordering::Relaxed);
         let room = before + bytes <= QUEUE_BYTES_MAX;
         let queued = room
@@ -127,9 +131,6 @@ impl Writer {
     }
 
     fn write(&mut self, event: &Event) {
-        self.counts
-            .bytes_queued
-            .fetch_sub(event.facts.bytes(), Ordering::Relaxed);
         let result = event
             .to_json()
             .map_err(io::Error::from)
@@ -141,6 +142,10 @@ impl Writer {
                 self.counts.dropped.fetch_add(1, Ordering::Relaxed)
             }
         };
+        // It takes room until it is written, however slow the disk is.
+        self.counts
+            .bytes_queued
+            .fetch_sub(event.bytes(), Ordering::Relaxed);
     }
 
     fn tell_dropped(&mut self) {
@@ -236,17 +241,21 @@ fn put_aside(options: &Options) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
+    use bytes::Bytes;
     use http::header::{HeaderMap, HeaderValue};
     use rhumb_meta::Timestamp;
 
     use super::*;
-    use crate::audit::{RequestFacts, Stage};
+    use crate::audit::{RequestFacts, Stage, Terms};
     use crate::request::{Query, RequestInfo};
 
     fn event(path: &str) -> Event {
         let now = Timestamp::from_unix(1_800_000_000, 123_456_789);
         let info = RequestInfo::new(&http::Method::GET, path, &Query::default());
         Event {
+            terms: Terms::default(),
             facts: RequestFacts::new(
                 HeaderValue::from_static("id"),
                 &path.parse().unwrap(),
@@ -262,6 +271,9 @@ mod tests {
             code: 200,
             failure: None,
             decision: Some((true, String::new())),
+            request: None,
+            answer: None,
+            truncated: false,
         }
     }
 
@@ -333,5 +345,50 @@ mod tests {
             assert!(std::fs::metadata(&path).unwrap().len() <= 1000);
             assert!(!lines(&path).is_empty());
         }
+    }
+
+    #[test]
+    fn a_slow_disk_costs_events_and_no_memory() {
+        const BODY_BYTES: usize = 1024 * 1024;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+        // Opened in both directions, it waits for nobody.
+        let mut pipe = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .unwrap();
+        let log = AuditLog::open(Options {
+            path,
+            bytes_max: 0,
+            backups_max: 0,
+            policy: Policy::default(),
+        })
+        .unwrap();
+        let body = Bytes::from(format!("\"{}\"", "x".repeat(BODY_BYTES)));
+        let events = 2 * QUEUE_BYTES_MAX / BODY_BYTES;
+        for _ in 0..events {
+            log.record(Event {
+                request: Some(body.clone()),
+                ..event("/version")
+            });
+        }
+        let queued = log.counts.bytes_queued.load(Ordering::Relaxed);
+        let kept = events as u64 - log.dropped();
+        let counts = log.counts.clone();
+        let end = std::thread::spawn(move || drop(log));
+        let mut buffer = vec![0; 64 * 1024];
+        let mut lines = 0;
+        while lines < kept {
+            let read = pipe.read(&mut buffer).unwrap();
+            lines += buffer[..read].iter().filter(|&&it| it == b'\n').count() as u64;
+        }
+        end.join().unwrap();
+        assert!(queued <= QUEUE_BYTES_MAX, "{queued}");
+        assert!(kept as usize * BODY_BYTES <= QUEUE_BYTES_MAX, "{kept}");
+        assert_eq!(counts.written.load(Ordering::Relaxed), kept);
+        assert_eq!(counts.bytes_queued.load(Ordering::Relaxed), 0);
     }
 }

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use http_body::{Frame, SizeHint};
 
@@ -87,6 +87,24 @@ impl Body {
 
     pub fn is_stream(&self) -> bool {
         matches!(self.kind, Kind::Stream(_))
+    }
+
+    /// All of a body that is not a stream; it is sent all the same. `None` if it is empty.
+    pub fn whole(&mut self) -> Option<Bytes> {
+        if self.is_stream() {
+            return None;
+        }
+        let mut whole = self.next_chunk()?;
+        if let Some(more) = self.next_chunk() {
+            let mut chunks = BytesMut::from(whole);
+            chunks.extend_from_slice(&more);
+            while let Some(more) = self.next_chunk() {
+                chunks.extend_from_slice(&more);
+            }
+            whole = chunks.freeze();
+        }
+        self.kind = Kind::Full(Some(whole.clone()));
+        Some(whole)
     }
 
     /// The next piece of a body that is not a stream.

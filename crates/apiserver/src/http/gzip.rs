@@ -26,6 +26,7 @@ pub fn compress_if_long(reply: Reply, accepted: bool) -> Reply {
         mut headers,
         body,
         failure,
+        logged,
         keeper,
     } = reply;
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
@@ -40,6 +41,7 @@ pub fn compress_if_long(reply: Reply, accepted: bool) -> Reply {
         headers,
         body: Body::chunks(compressed, None),
         failure,
+        logged,
         keeper,
     }
 }

@@ -9,4 +9,4 @@ mod reply;
 pub use body::{Body, Chunks};
 pub use gzip::{accepts_gzip, compress_if_long};
 pub use read::{BODY_BYTES_MAX, read_body};
-pub use reply::{Reply, protobuf_status};
+pub use reply::{Logged, Reply, protobuf_status};

@@ -2,7 +2,10 @@
 
 use std::any::Any;
 
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WARNING};
+use bytes::Bytes;
+use http::header::{
+    CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WARNING,
+};
 use http::{Response, StatusCode};
 use rhumb_meta::Status;
 use rhumb_schema::{Table, protobuf};
@@ -10,10 +13,23 @@ use serde_json::Value;
 use tokio::sync::oneshot::Sender;
 
 use super::Body;
+use crate::audit::ANSWER_BYTES_MAX;
 use crate::request::{ALL_FORMS, Accept, Media};
 
 /// Warnings beyond this many bytes are cut, as upstream cuts them.
 const WARNING_BYTES_MAX: usize = 4 * 1024;
+
+/// What the audit log shows as the answer, where it is asked to.
+#[derive(Debug, Default)]
+pub enum Logged {
+    /// The body, if that is JSON.
+    #[default]
+    Body,
+    Nothing,
+    /// The same in JSON, where the body is something else.
+    Json(Bytes),
+    TooLong,
+}
 
 /// An answer: code, headers, body.
 #[derive(Debug)]
@@ -23,6 +39,7 @@ pub struct Reply {
     pub body: Body,
     /// What failed, for the audit log.
     pub failure: Option<Box<Status>>,
+    pub logged: Logged,
     /// Takes over what lives as long as the answer, where that is longer than the body: a WebSocket.
     pub keeper: Option<Sender<Box<dyn Any + Send>>>,
 }
@@ -36,6 +53,7 @@ impl Reply {
             headers,
             body,
             failure: None,
+            logged: Logged::Body,
             keeper: None,
         }
     }
@@ -117,6 +135,34 @@ impl Reply {
             }
         }
         self
+    }
+
+    /// The answer as the audit log shows it: an object or a Status, and nothing of a stream.
+    pub fn take_logged(&mut self) -> Logged {
+        if self.is_long_running() {
+            return Logged::Nothing;
+        }
+        if let Some(status) = &self.failure {
+            let json = serde_json::to_vec(status);
+            return json.map_or(Logged::Nothing, |json| Logged::Json(json.into()));
+        }
+        match std::mem::take(&mut self.logged) {
+            Logged::Body if self.has_json() => match self.body.bytes_total() {
+                Some(total) if total <= ANSWER_BYTES_MAX as u64 => {
+                    self.body.whole().map_or(Logged::Nothing, Logged::Json)
+                }
+                _ => Logged::TooLong,
+            },
+            Logged::Body => Logged::Nothing,
+            Logged::Json(json) if json.len() > ANSWER_BYTES_MAX => Logged::TooLong,
+            logged => logged,
+        }
+    }
+
+    fn has_json(&self) -> bool {
+        let content_type = self.headers.get(CONTENT_TYPE);
+        content_type.is_some_and(|it| it.as_bytes().starts_with(Media::Json.name().as_bytes()))
+            && !self.headers.contains_key(CONTENT_ENCODING)
     }
 
     /// Whether it is a stream, which ends when its source or its reader does.

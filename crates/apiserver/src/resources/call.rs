@@ -16,6 +16,7 @@ use super::{
     update, watch,
 };
 use crate::Api;
+use crate::audit::Recorder;
 use crate::http::{Reply, generic};
 use crate::request::{MEDIA_NAMES, Query, STREAM_NAMES, Target, is_acceptable};
 
@@ -34,6 +35,8 @@ pub struct Call<'a> {
     pub user: &'a User,
     pub now: Timestamp,
     pub warnings: Mutex<Vec<String>>,
+    /// Only where the audit log has the body.
+    pub recorder: Option<&'a Recorder>,
 }
 
 impl<'a> Call<'a> {
@@ -53,6 +56,7 @@ impl<'a> Call<'a> {
             user: self.user,
             now: self.now,
             warnings: Mutex::default(),
+            recorder: self.recorder,
         })
     }
 }
@@ -101,6 +105,10 @@ impl Call<'_> {
 
     pub fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn is_answer_logged(&self) -> bool {
+        self.recorder.is_some_and(Recorder::wants_answer)
     }
 
     /// What the rules of the kind may know.

@@ -1,10 +1,12 @@
 //! Bodies become objects: by media type, by schema, and as strictly as the client asks.
 
+use bytes::Bytes;
 use rhumb_api::Object;
 use rhumb_meta::Status;
 use rhumb_schema::protobuf::{self, Envelope};
 use rhumb_schema::{Decoded, Options, TypeId};
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{Call, Version};
 use crate::request::{FieldValidation, MEDIA_NAMES, Media};
@@ -55,9 +57,36 @@ impl Call<'_> {
         };
         let decoded = decoded.map_err(|misfit| misfit.status(expected.kind, &self.body))?;
         match self.strictly(&decoded.problems, validation) {
-            Ok(()) => Ok(named(decoded.object, expected)),
+            Ok(()) => {
+                let object = named(decoded.object, expected);
+                self.record(&object, expected);
+                Ok(object)
+            }
             Err(text) => Err(Misfit::unfit(expected.kind, expected.api_version, text)
                 .status(expected.kind, &self.body)),
+        }
+    }
+
+    /// Keeps an object for the audit log, if that has it: with its defaults, as upstream logs it.
+    fn record(&self, object: &Object, expected: Expected<'_>) {
+        if let Some(recorder) = self.recorder {
+            recorder.record(|| {
+                let mut object = object.clone();
+                self.api.defaults.apply(expected.schema, &mut object);
+                if expected.schema == self.version.schema
+                    && self.version.served.conversion.is_none()
+                {
+                    self.resource.kind.rules.default(&mut object);
+                }
+                Value::Object(object).to_string().into()
+            });
+        }
+    }
+
+    /// Keeps a patch for the audit log, as it was sent. It is copied, as it may be part of a larger buffer.
+    pub(super) fn record_patch(&self) {
+        if let Some(recorder) = self.recorder {
+            recorder.record(|| Bytes::copy_from_slice(&self.body));
         }
     }
 

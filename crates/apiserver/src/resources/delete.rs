@@ -79,10 +79,7 @@ fn delete_options(call: &Call<'_>) -> Result<DeleteOptions, Status> {
                 .map_err(|error| Status::bad_request(error.to_string()))?;
             json_options(call, value.to_string().as_bytes())
         }
-        Media::Protobuf => {
-            let body = protobuf_options(call)?;
-            DeleteOptions::parse(call.query, Value::Object(body).to_string().as_bytes())
-        }
+        Media::Protobuf => parsed_options(call, protobuf_options(call)?),
     }
 }
 
@@ -94,8 +91,23 @@ fn json_options(call: &Call<'_>, body: &[u8]) -> Result<DeleteOptions, Status> {
     };
     let decoded = rhumb_schema::decode_json(call.api.table, of, body, options)
         .map_err(|error| Status::bad_request(error.to_string()))?;
-    let body = Value::Object(decoded.object).to_string();
-    DeleteOptions::parse(call.query, body.as_bytes())
+    parsed_options(call, decoded.object)
+}
+
+fn parsed_options(call: &Call<'_>, body: Object) -> Result<DeleteOptions, Status> {
+    let mut body = Value::Object(body);
+    let options = DeleteOptions::parse(call.query, body.to_string().as_bytes())?;
+    if let Some(recorder) = call.recorder {
+        recorder.record(|| {
+            for (name, value) in [("kind", "DeleteOptions"), ("apiVersion", "meta.k8s.io/v1")] {
+                if body[name].is_null() {
+                    body[name] = value.into();
+                }
+            }
+            body.to_string().into()
+        });
+    }
+    Ok(options)
 }
 
 fn protobuf_options(call: &Call<'_>) -> Result<Object, Status> {

@@ -15,7 +15,8 @@ use serde_json::{Map, Value};
 use super::get::{await_version, parse_version};
 use super::render::Shape;
 use super::{Call, Storage, history_status};
-use crate::http::{Body, Chunks, Reply};
+use crate::audit::ANSWER_BYTES_MAX;
+use crate::http::{Body, Chunks, Logged, Reply};
 use crate::objects::Encoder;
 use crate::request::{ALL_FORMS, Form, ListOptions, Media, VersionMatch};
 
@@ -316,20 +317,41 @@ pub(super) fn reply(call: &Call<'_>, shape: &Shape, page: Page) -> Result<Reply,
         let json = serde_json::to_vec(&table).map_err(Status::internal_error)?;
         return shape.reply(StatusCode::OK, json.into());
     }
-    let (kind, api_version) = match shape.accept.form {
-        Form::Metadata => ("PartialObjectMetadata".into(), shape.accept.meta_version),
-        _ => (
-            call.resource.kind.name.clone(),
-            call.version.api_version.as_str(),
-        ),
-    };
     if shape.accept.media == Media::Protobuf {
+        let (kind, api_version) = item_type(call, shape);
         let mut outer = Map::new();
         outer.insert("kind".into(), format!("{kind}List").into());
         outer.insert("apiVersion".into(), api_version.into());
         outer.insert("metadata".into(), page.metadata());
-        return shape.seal_list(&outer, page.entries.iter().map(|entry| entry.json_slice()));
+        let mut reply =
+            shape.seal_list(&outer, page.entries.iter().map(|entry| entry.json_slice()))?;
+        if shape.is_logged {
+            reply.logged = json_list(call, shape, page)?.logged();
+        }
+        return Ok(reply);
     }
+    let list = json_list(call, shape, page)?;
+    if shape.is_streamable() {
+        let total = list.bytes_total();
+        return Ok(Reply::new(
+            StatusCode::OK,
+            shape.accept.media.name(),
+            Body::chunks(list, Some(total)),
+        ));
+    }
+    shape.reply(StatusCode::OK, list.into_bytes())
+}
+
+/// The kind of the items of a list, and its version.
+fn item_type<'a>(call: &'a Call<'_>, shape: &Shape) -> (&'a str, &'a str) {
+    match shape.accept.form {
+        Form::Metadata => ("PartialObjectMetadata", shape.accept.meta_version),
+        _ => (&call.resource.kind.name, &call.version.api_version),
+    }
+}
+
+fn json_list(call: &Call<'_>, shape: &Shape, page: Page) -> Result<List, Status> {
+    let (kind, api_version) = item_type(call, shape);
     let head = format!(
         "{{\"kind\":\"{kind}List\",\"apiVersion\":\"{api_version}\",\"metadata\":{},\"items\":[",
         page.metadata()
@@ -344,21 +366,7 @@ pub(super) fn reply(call: &Call<'_>, shape: &Shape, page: Page) -> Result<Reply,
                 .collect::<Result<VecDeque<Bytes>, Status>>()?,
         )
     };
-    let list = List::new(head, items);
-    if shape.is_streamable() {
-        let total = list.bytes_total();
-        return Ok(Reply::new(
-            StatusCode::OK,
-            shape.accept.media.name(),
-            Body::chunks(list, Some(total)),
-        ));
-    }
-    let mut list = list;
-    let mut json = BytesMut::new();
-    while let Some(chunk) = list.next() {
-        json.extend_from_slice(&chunk);
-    }
-    shape.reply(StatusCode::OK, json.freeze())
+    Ok(List::new(head, items))
 }
 
 /// A list on its way out: the cached bytes of its items, joined as they are sent.
@@ -399,6 +407,22 @@ impl List {
         };
         let commas = count.saturating_sub(1);
         (self.head.as_ref().map_or(0, String::len) + bytes + commas + TAIL.len()) as u64
+    }
+
+    fn into_bytes(mut self) -> Bytes {
+        let mut json = BytesMut::new();
+        while let Some(chunk) = self.next() {
+            json.extend_from_slice(&chunk);
+        }
+        json.freeze()
+    }
+
+    /// The list as the audit log shows it.
+    fn logged(self) -> Logged {
+        if self.bytes_total() > ANSWER_BYTES_MAX as u64 {
+            return Logged::TooLong;
+        }
+        Logged::Json(self.into_bytes())
     }
 
     /// Appends the next item; false when there is none.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::write::Written;
 use super::{Call, protobuf};
-use crate::http::{Body, Reply};
+use crate::http::{Body, Logged, Reply};
 use crate::objects::Metadata;
 use crate::request::{ALL_FORMS, Accept, Form, MEDIA_NAMES, Media};
 
@@ -41,6 +41,8 @@ pub(super) struct Shape {
     go_type: String,
     /// Whether the kind has no columns of its own.
     is_generic: bool,
+    /// Whether the audit log has the answer.
+    pub(super) is_logged: bool,
 }
 
 /// The one part of an object that its metadata-only form needs.
@@ -82,6 +84,7 @@ impl Shape {
             },
             go_type: call.resource.go_type(),
             is_generic: !call.resource.kind.has_own_printer(),
+            is_logged: call.is_answer_logged(),
         })
     }
 
@@ -167,7 +170,11 @@ impl Shape {
         }
         if self.accept.media == Media::Protobuf {
             let body = Body::full(self.seal(&self.tree(json)?)?);
-            return Ok(Reply::new(code, Media::Protobuf.name(), body));
+            let mut reply = Reply::new(code, Media::Protobuf.name(), body);
+            if self.is_logged {
+                reply.logged = Logged::Json(self.object(json, now)?);
+            }
+            return Ok(reply);
         }
         self.reply(code, self.object(json, now)?)
     }
@@ -245,7 +252,7 @@ impl Shape {
 
     /// The bytes of an answer, written as the client wants.
     pub(super) fn reply(&self, code: StatusCode, json: Bytes) -> Result<Reply, Status> {
-        spelled(self.accept.media, self.pretty, code, json)
+        spelled(self.accept.media, self.pretty, self.is_logged, code, json)
     }
 
     /// Whether bytes can be streamed without being looked at as a whole.
@@ -307,12 +314,28 @@ pub(super) fn value(call: &Call<'_>, code: StatusCode, value: &Value) -> Result<
     }
     if accept.media == Media::Protobuf {
         let body = Body::full(protobuf::answer(call, value)?);
-        return Ok(Reply::new(code, Media::Protobuf.name(), body));
+        let mut reply = Reply::new(code, Media::Protobuf.name(), body);
+        if call.is_answer_logged() {
+            reply.logged = Logged::Json(to_bytes(value)?);
+        }
+        return Ok(reply);
     }
-    spelled(accept.media, wants_pretty(call), code, to_bytes(value)?)
+    let (pretty, logged) = (wants_pretty(call), call.is_answer_logged());
+    spelled(accept.media, pretty, logged, code, to_bytes(value)?)
 }
 
-fn spelled(media: Media, pretty: bool, code: StatusCode, json: Bytes) -> Result<Reply, Status> {
+fn spelled(
+    media: Media,
+    pretty: bool,
+    logged: bool,
+    code: StatusCode,
+    json: Bytes,
+) -> Result<Reply, Status> {
+    let logged = if logged {
+        Logged::Json(json.clone())
+    } else {
+        Logged::Nothing
+    };
     let body = match media {
         Media::Json if !pretty => json,
         Media::Json => {
@@ -330,7 +353,9 @@ fn spelled(media: Media, pretty: bool, code: StatusCode, json: Bytes) -> Result<
         // It needs to know the type, which JSON alone does not tell.
         Media::Protobuf => return Err(Status::not_acceptable(&MEDIA_NAMES)),
     };
-    Ok(Reply::new(code, media.name(), Body::full(body)))
+    let mut reply = Reply::new(code, media.name(), Body::full(body));
+    reply.logged = logged;
+    Ok(reply)
 }
 
 fn printer_of(value: &Value) -> Option<Printer> {

@@ -20,7 +20,7 @@ use super::route;
 use super::trace::Trace;
 use super::websocket::{self, Sockets};
 use crate::Api;
-use crate::audit::{AUDIT_ID, AuditIds, AuditLog};
+use crate::audit::{AUDIT_ID, AuditIds, AuditLog, Recorder};
 use crate::http::{Body, Reply, accepts_gzip, compress_if_long, read_body};
 use crate::metrics::Metrics;
 use crate::request::{Query, RequestInfo};
@@ -61,6 +61,7 @@ pub(super) struct Admitted<'a> {
     pub(super) now: Timestamp,
     /// How to go on as a WebSocket, if the client asks for one.
     pub(super) upgrade: Option<OnUpgrade>,
+    pub(super) recorder: Option<&'a Recorder>,
 }
 
 impl Service {
@@ -158,7 +159,7 @@ impl Service {
         let (mut parts, body) = request.into_parts();
         let now = self.api.clock.wall();
         let user = authenticate(&self.api, &mut parts.headers, peer, now)?;
-        trace.user = Some(user.clone());
+        trace.authenticated(self, user.clone());
         let user = match impersonate(&self.api, &user, info, &parts.headers)? {
             None => user,
             Some(other) => {
@@ -184,6 +185,7 @@ impl Service {
             user,
             now,
             upgrade,
+            recorder: trace.recorder(),
         };
         route::answer(self, admitted).await
     }

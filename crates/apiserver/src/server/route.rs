@@ -211,6 +211,7 @@ async fn resource(service: &Service, mut request: Admitted<'_>) -> Result<Reply,
         user: &request.user,
         now: request.now,
         warnings: Mutex::new(Vec::new()),
+        recorder: request.recorder,
     };
     if let Some(upgrade) = upgrade
         && call.verb == "watch"

@@ -11,21 +11,29 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::Peer;
 use super::pipeline::Service;
-use crate::audit::{AuditLog, Event, RequestFacts, Stage};
-use crate::http::Reply;
+use crate::audit::{AuditLog, Event, Level, Recorder, RequestFacts, Stage, Terms};
+use crate::http::{Logged, Reply};
 use crate::metrics::Series;
-use crate::request::{Query, RequestInfo};
+use crate::request::{ApiPath, Query, RequestInfo};
 
 pub(super) struct Trace {
     pub(super) audit_id: HeaderValue,
-    pub(super) user: Option<Arc<User>>,
+    user: Option<Arc<User>>,
     pub(super) impersonated: Option<Arc<User>>,
     /// Given back when the answer is over.
     pub(super) place: Option<OwnedSemaphorePermit>,
     begun: Instant,
     decision: Option<Result<Grant, ()>>,
     /// Only where there is an audit log.
-    facts: Option<Box<RequestFacts>>,
+    audit: Option<Box<Audit>>,
+}
+
+/// What the audit log wants to know of a request.
+struct Audit {
+    facts: RequestFacts,
+    /// `None` until it is known who asks.
+    terms: Option<Terms>,
+    recorder: Option<Recorder>,
 }
 
 impl Trace {
@@ -36,15 +44,19 @@ impl Trace {
         peer: &Peer,
         audit_id: HeaderValue,
     ) -> Trace {
-        let facts = service.audit.as_ref().map(|_| {
-            Box::new(RequestFacts::new(
-                audit_id.clone(),
-                request.uri(),
-                info,
-                &peer.address,
-                request.headers(),
-                service.api.clock.wall(),
-            ))
+        let audit = service.audit.as_ref().map(|_| {
+            Box::new(Audit {
+                facts: RequestFacts::new(
+                    audit_id.clone(),
+                    request.uri(),
+                    info,
+                    &peer.address,
+                    request.headers(),
+                    service.api.clock.wall(),
+                ),
+                terms: None,
+                recorder: None,
+            })
         });
         Trace {
             audit_id,
@@ -53,8 +65,25 @@ impl Trace {
             place: None,
             begun: Instant::now(),
             decision: None,
-            facts,
+            audit,
         }
+    }
+
+    /// Now that it is known who asks, the policy tells what is logged.
+    pub(super) fn authenticated(&mut self, service: &Service, user: Arc<User>) {
+        if let (Some(log), Some(mut audit)) = (&service.audit, self.audit.take()) {
+            self.audit = log.policy().terms(&audit.facts, Some(&user)).map(|terms| {
+                audit.recorder = Recorder::of(terms.level);
+                audit.terms = Some(terms);
+                audit
+            });
+        }
+        self.user = Some(user);
+    }
+
+    /// Where the body of the request is put for the log, if that has it.
+    pub(super) fn recorder(&self) -> Option<&Recorder> {
+        self.audit.as_ref()?.recorder.as_ref()
     }
 
     /// Remembers whether the request was allowed, and why.
@@ -87,7 +116,7 @@ impl Trace {
         let audit = service
             .audit
             .clone()
-            .and_then(|log| Some((log, self.event(code, reply.failure.take())?)));
+            .and_then(|log| self.event(&log, info, &mut reply).map(|event| (log, event)));
         let ending = Ending {
             series,
             begun: self.begun,
@@ -105,22 +134,46 @@ impl Trace {
         reply
     }
 
-    fn event(&mut self, code: u16, failure: Option<Box<Status>>) -> Option<Event> {
-        let facts = *self.facts.take()?;
+    fn event(&mut self, log: &AuditLog, info: &RequestInfo, reply: &mut Reply) -> Option<Event> {
+        let Audit {
+            facts,
+            terms,
+            recorder,
+        } = *self.audit.take()?;
+        let terms = match terms {
+            Some(terms) => terms,
+            None => log.policy().terms(&facts, None)?,
+        };
+        let logged = match terms.level {
+            Level::RequestResponse if has_object(info, reply) => reply.take_logged(),
+            _ => Logged::Nothing,
+        };
         Some(Event {
+            terms,
             stage: Stage::ResponseComplete,
             stage_time: facts.received,
             facts,
             user: self.user.take(),
             impersonated: self.impersonated.take(),
-            code,
-            failure,
+            code: reply.code.as_u16(),
+            failure: reply.failure.take(),
             decision: self.decision.take().map(|decision| match decision {
                 Ok(grant) => (true, grant.to_string()),
                 Err(()) => (false, String::new()),
             }),
+            request: recorder.and_then(Recorder::into_request),
+            truncated: matches!(logged, Logged::TooLong),
+            answer: match logged {
+                Logged::Json(json) => Some(json),
+                Logged::Body | Logged::Nothing | Logged::TooLong => None,
+            },
         })
     }
+}
+
+/// Whether an answer is an object, and not just any document.
+fn has_object(info: &RequestInfo, reply: &Reply) -> bool {
+    info.target.is_some() || reply.failure.is_some() || ApiPath::parse(&info.path).is_some()
 }
 
 /// Counts and logs a request when it is dropped, which is when its answer is over.

@@ -170,6 +170,7 @@ impl<'a> Batch<'a> {
             user: &self.user,
             now: self.api.clock.wall(),
             warnings: Mutex::new(Vec::new()),
+            recorder: None,
         };
         let mut companions = Vec::new();
         if existing.is_none() {

@@ -1,6 +1,5 @@
-//! What stands between connections and resources: the audit log, metrics, WebSockets, limits.
+//! What stands between connections and resources: metrics, WebSockets, limits.
 
-use std::path::Path;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -11,95 +10,7 @@ use serde_json::Value;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
-use crate::support::{Answer, As, CONFIG_MAPS, NOBODY, Server, config_map};
-
-fn audit_lines(path: &Path) -> Vec<Value> {
-    std::fs::read_to_string(path)
-        .unwrap()
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
-        .collect()
-}
-
-/// Waits until the log has the lines of a request.
-async fn audited(path: &Path, id: &str, count: usize) -> Vec<Value> {
-    for _ in 0..200 {
-        let mut lines = audit_lines(path);
-        lines.retain(|line| line["auditID"] == id);
-        if lines.len() >= count {
-            return lines;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("the audit log has no {count} lines for {id}");
-}
-
-fn id(answer: &Answer) -> String {
-    answer.headers["audit-id"].to_str().unwrap().to_owned()
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_audit_log_tells_who_did_what_and_no_secrets() {
-    let directory = tempfile::tempdir().unwrap();
-    let log = directory.path().join("audit.log");
-    let server = Server::start(&["--audit-log-path", log.to_str().unwrap()]);
-    let secret = r#"{"kind":"Secret","apiVersion":"v1","metadata":{"name":"s"},"stringData":{"password":"hunter2"}}"#;
-    let path = "/api/v1/namespaces/default/secrets";
-    let made = server.ask(As::Admin, Method::POST, path, secret).await;
-    assert_eq!(made.code, StatusCode::CREATED, "{}", made.text());
-    let line = &audited(&log, &id(&made), 1).await[0];
-    assert_eq!(line["kind"], "Event");
-    assert_eq!(line["apiVersion"], "audit.k8s.io/v1");
-    assert_eq!(line["level"], "Metadata");
-    assert_eq!(line["stage"], "ResponseComplete");
-    assert_eq!(line["verb"], "create");
-    assert_eq!(line["requestURI"], path);
-    assert_eq!(line["user"]["username"], "kubernetes-admin");
-    assert_eq!(line["sourceIPs"][0], "127.0.0.1");
-    assert_eq!(line["objectRef"]["resource"], "secrets");
-    assert_eq!(line["objectRef"]["namespace"], "default");
-    assert_eq!(line["objectRef"]["apiVersion"], "v1");
-    assert_eq!(line["responseStatus"]["code"], 201);
-    assert_eq!(
-        line["annotations"]["authorization.k8s.io/decision"],
-        "allow"
-    );
-    // Microseconds and a Z: 2026-01-01T00:00:00.000000Z.
-    assert_eq!(line["requestReceivedTimestamp"].as_str().unwrap().len(), 27);
-
-    let refused = server.ask(As::Token(NOBODY), Method::GET, path, "").await;
-    let line = &audited(&log, &id(&refused), 1).await[0];
-    assert_eq!(line["user"]["username"], "nobody");
-    assert_eq!(
-        line["annotations"]["authorization.k8s.io/decision"],
-        "forbid"
-    );
-    assert_eq!(line["responseStatus"]["reason"], "Forbidden");
-
-    let mut client = server.http1(As::Admin).await;
-    let mut request = client.request(Method::GET, "/api/v1/pods", "");
-    request
-        .headers_mut()
-        .insert("impersonate-user", "ann".parse().unwrap());
-    request
-        .headers_mut()
-        .insert("audit-id", "chosen-by-the-client".parse().unwrap());
-    let acted = Answer::read(client.send(request).await.unwrap()).await;
-    assert_eq!(id(&acted), "chosen-by-the-client");
-    let line = &audited(&log, "chosen-by-the-client", 1).await[0];
-    assert_eq!(line["user"]["username"], "kubernetes-admin");
-    assert_eq!(line["impersonatedUser"]["username"], "ann");
-
-    let watched = server.get("/api/v1/pods?watch=true&timeoutSeconds=1").await;
-    let stages: Vec<Value> = audited(&log, &id(&watched), 2)
-        .await
-        .iter()
-        .map(|line| line["stage"].clone())
-        .collect();
-    assert_eq!(stages, ["ResponseStarted", "ResponseComplete"]);
-    let text = std::fs::read_to_string(&log).unwrap();
-    assert!(!text.contains("hunter2") && !text.contains(NOBODY));
-}
+use crate::support::{As, CONFIG_MAPS, NOBODY, Server, config_map};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn metrics_count_requests_and_clients_cannot_make_labels() {

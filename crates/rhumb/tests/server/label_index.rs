@@ -291,7 +291,7 @@ async fn metrics_show_who_watches_by_what_and_what_lists_look_at() {
         assert!(
             metrics.lines().any(|other| other == line),
             "{line}\n{metrics}"
-        )
+        );
     };
     has(
         "apiserver_watch_cache_watcher_counter{index=\"spark-app-selector\",resource=\"*core.Pod\"} 2",

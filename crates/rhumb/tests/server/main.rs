@@ -3,6 +3,7 @@
 #[path = "../program/mod.rs"]
 mod program;
 
+mod audit;
 mod authorization;
 mod edge;
 mod hostile;

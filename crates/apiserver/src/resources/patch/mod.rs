@@ -48,6 +48,7 @@ pub(super) async fn patch_object(call: &Call<'_>, part: Part) -> Result<Reply, S
         return Err(Status::unsupported_media_type(&[JSON, MERGE, STRATEGIC]));
     }
     let options = WriteOptions::parse(call.query, "PatchOptions")?;
+    call.record_patch();
     let key = call.key()?;
     let edit = Apply {
         call,

@@ -44,6 +44,7 @@ pub(super) async fn answer(call: &Call<'_>, paths: Paths) -> Result<Reply, Statu
             (options, Wanted::Scale(scale))
         }
         "patch" => {
+            call.record_patch();
             let patch = Patch::parse(call.header(CONTENT_TYPE), &call.body)?;
             (
                 WriteOptions::parse(call.query, "PatchOptions")?,
