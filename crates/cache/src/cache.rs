@@ -1,6 +1,6 @@
 //! The objects of one resource: the latest version, the history, and who watches.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -10,11 +10,11 @@ use rhumb_meta::{ObjectKey, Revision, StoragePrefix};
 use crate::change::{Change, State};
 use crate::history::History;
 use crate::hub::{Resource, Shared};
-use crate::index::{Advice, Asked, Budget, Index, IndexStats, Origin, Query, Selection};
+use crate::index::{Advice, Asked, Attribute, Budget, Index, IndexStats, Origin, Query, Selection};
 use crate::intern::Interner;
 use crate::progress::Progress;
 use crate::snapshot::Version;
-use crate::stats::{self, Counters, Distribution};
+use crate::stats::{self, Counters, Distribution, ListCount};
 use crate::watch::{Delivery, Filter, Mailbox, Places, Start, WatchEnd, WatchRequest, Watcher};
 use crate::{
     Entry, EventKind, HistoryError, Options, Projection, Projector, Snapshot, Stats, Unreadable,
@@ -100,6 +100,17 @@ impl Cache {
     /// How long changes took from the store to the last watcher's queue, in microseconds.
     pub fn dispatch_lag(&self) -> Distribution {
         self.inner.counters.dispatch_micros.read()
+    }
+
+    /// Lists by what index served them, those of indexes that are no more included.
+    pub fn lists_by_index(&self) -> HashMap<Attribute, ListCount> {
+        let mut lists = self.inner.counters.retired();
+        for stats in self.index_stats() {
+            let count = lists.entry(stats.attribute).or_default();
+            count.lists += stats.lists;
+            count.looked_at += stats.looked_at;
+        }
+        lists
     }
 
     pub fn index_stats(&self) -> Vec<IndexStats> {

@@ -50,5 +50,5 @@ pub use index::{Asked, Attribute, IndexStats, Origin, Selection};
 pub use options::{IndexOptions, Options};
 pub use projector::{Projection, ProjectionError, Projector};
 pub use snapshot::Snapshot;
-pub use stats::{Distribution, Stats};
+pub use stats::{Distribution, ListCount, Stats};
 pub use watch::{Event, Message, Scope, Start, WatchEnd, WatchRequest, Watcher};

@@ -1,7 +1,11 @@
 //! Numbers about one cache.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+use crate::index::{Attribute, IndexStats};
 
 /// How large a cache is and what it did so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -40,6 +44,8 @@ pub(crate) struct Counters {
     pub(crate) list_picked: AtomicU64,
     pub(crate) scans: AtomicU64,
     pub(crate) scan_looked_at: AtomicU64,
+    /// What indexes that are no more had done, by their attributes.
+    retired: Mutex<HashMap<Attribute, ListCount>>,
     pub(crate) watchers_asked: Histogram,
     pub(crate) dispatch_micros: Histogram,
 }
@@ -91,7 +97,32 @@ impl Histogram {
     }
 }
 
+/// Lists, and the objects that they looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ListCount {
+    pub lists: u64,
+    pub looked_at: u64,
+}
+
+/// Indexes beyond so many are forgotten when they go: clients choose their names.
+const RETIRED_MAX: usize = 128;
+
 impl Counters {
+    /// An index is dropped; what it did stays counted.
+    pub(crate) fn retire(&self, stats: &IndexStats) {
+        let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
+        if retired.len() < RETIRED_MAX || retired.contains_key(&stats.attribute) {
+            let count = retired.entry(stats.attribute.clone()).or_default();
+            count.lists += stats.lists;
+            count.looked_at += stats.looked_at;
+        }
+    }
+
+    pub(crate) fn retired(&self) -> HashMap<Attribute, ListCount> {
+        let retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
+        retired.clone()
+    }
+
     pub(crate) fn note_list(&self, looked_at: usize, picked: usize, is_scan: bool) {
         add(&self.list_looked_at, looked_at as u64);
         add(&self.list_picked, picked as u64);

@@ -304,6 +304,7 @@ async fn an_index_that_lists_no_longer_use_is_dropped() {
         cost(&cache, &asked);
     }
     until(|| !adaptive(&cache).is_empty()).await;
+    assert_eq!(cost(&cache, &asked), (10, 10));
     // Time enough for the reader to look after its caches.
     let a_while = || tokio::time::sleep(Duration::from_secs(60));
     clock.advance(Duration::from_secs(590));
@@ -312,12 +313,40 @@ async fn an_index_that_lists_no_longer_use_is_dropped() {
     clock.advance(Duration::from_secs(20));
     a_while().await;
     assert_eq!(adaptive(&cache), []);
+    let counted = cache.lists_by_index();
+    let job = &counted[&Attribute::Label("job".into())];
+    assert!(job.lists > 0 && job.looked_at == 10 * job.lists, "{job:?}");
     assert_eq!(cost(&cache, &asked), (2_000, 10));
     // It may come again, and there is room for it again.
     for _ in 0..100 {
         cost(&cache, &asked);
     }
     until(|| !adaptive(&cache).is_empty()).await;
+}
+
+/// What counts is what lists ask for, not what they could.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rare_value_of_a_common_label_gets_an_index() {
+    let memory = Memory::new();
+    for index in 0..2_000 {
+        let role = if index % 100 == 0 {
+            "driver"
+        } else {
+            "executor"
+        };
+        let value = format!("role={role};n1,Running;x");
+        put(&*memory, &format!("pods/ns/o{index:05}"), &value).await;
+    }
+    let store: Arc<dyn Store> = memory.clone();
+    let hub = hub(&store, IndexOptions::default()).await;
+    let cache = pods(&hub);
+    let asked = request("role=driver", "");
+    until(|| {
+        cost(&cache, &asked);
+        !adaptive(&cache).is_empty()
+    })
+    .await;
+    assert_eq!(cost(&cache, &asked), (20, 20));
 }
 
 /// Lists that look for nothing sensible, as a client may that means harm, get no indexes and keep nobody from theirs.

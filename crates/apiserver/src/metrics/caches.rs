@@ -10,7 +10,7 @@ use prometheus_client::encoding::{
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use rhumb_cache::{Attribute, Cache, Distribution, IndexStats, Origin, Stats};
+use rhumb_cache::{Attribute, Cache, Distribution, IndexStats, ListCount, Origin, Stats};
 
 use crate::Api;
 use crate::resources::Resource;
@@ -29,6 +29,7 @@ struct Figures {
     watchers_asked: Distribution,
     dispatch: Distribution,
     indexes: Vec<(String, IndexStats)>,
+    lists: Vec<(String, ListCount)>,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -91,6 +92,7 @@ impl Figures {
         };
         let watchers = cache.watchers_by_index().into_iter();
         let indexes = cache.index_stats().into_iter();
+        let lists = cache.lists_by_index().into_iter();
         Figures {
             resource: Name {
                 group: resource.kind.group.to_string(),
@@ -105,6 +107,9 @@ impl Figures {
             dispatch: cache.dispatch_lag(),
             indexes: indexes
                 .map(|stats| (index_name(&stats.attribute), stats))
+                .collect(),
+            lists: lists
+                .map(|(attribute, count)| (index_name(&attribute), count))
                 .collect(),
         }
     }
@@ -210,8 +215,8 @@ impl Caches {
                 let scans = number(stats.scans, stats.scan_looked_at);
                 // A label may be called as a field is.
                 let mut by_name = BTreeMap::from([("", scans)]);
-                for (index, stats) in &figures.indexes {
-                    *by_name.entry(index).or_default() += number(stats.lists, stats.looked_at);
+                for (index, count) in &figures.lists {
+                    *by_name.entry(index).or_default() += number(count.lists, count.looked_at);
                 }
                 for (index, count) in by_name {
                     family.put(&figures.listed(index), &ConstCounter::new(count))?;
@@ -246,9 +251,10 @@ impl Caches {
                         group: figures.resource.group.clone(),
                         resource: figures.resource.resource.clone(),
                         index: index.clone(),
-                        origin: match stats.origin {
-                            Origin::Configured => "configured",
-                            Origin::Adaptive => "adaptive",
+                        origin: match (stats.origin, &stats.attribute) {
+                            (Origin::Adaptive, _) => "adaptive",
+                            (Origin::Configured, Attribute::Label(_)) => "configured",
+                            (Origin::Configured, Attribute::Field(_)) => "built-in",
                         },
                     };
                     family.put(&labels, &ConstGauge::new(super::count(number(stats))))?;

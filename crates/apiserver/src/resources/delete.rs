@@ -142,7 +142,38 @@ pub(super) async fn delete_key(
         options,
         admission,
     };
-    call.change(key, options.dry_run, &edit).await
+    let marked = call.change(key, options.dry_run, &edit).await?;
+    if marked.deleted || options.dry_run || !is_due(call, &marked.object) {
+        return Ok(marked);
+    }
+    // Watchers are told that an object ends before they are told that it is gone, however short its grace.
+    let rest = DeleteOptions {
+        precondition_uid: Some(marked.object.uid().to_owned()),
+        precondition_resource_version: None,
+        ..options.clone()
+    };
+    let edit = Remove {
+        call,
+        options: &rest,
+        admission: Admission::Done,
+    };
+    match call.change(key, false, &edit).await {
+        Err(status) if status.is_not_found() => Ok(Written {
+            deleted: true,
+            ..marked
+        }),
+        result => result,
+    }
+}
+
+/// Whether an object that is marked as ending has no grace left, and nothing holds it.
+fn is_due(call: &Call<'_>, object: &Object) -> bool {
+    let rules = &call.resource.kind.rules;
+    let knows_grace = rules.grace_seconds(&View::root(object), None).is_some();
+    knows_grace
+        && object.is_deleting()
+        && object.meta_int("deletionGracePeriodSeconds") == Some(0)
+        && object.finalizers().is_empty()
 }
 
 /// Whether the object is the one that the client means.
@@ -218,7 +249,7 @@ impl Edit for Remove<'_> {
         }
         let held = held_by_kind || !object.finalizers().is_empty();
         match grace {
-            Grace::Seconds(seconds) if seconds > 0 || held => {
+            Grace::Seconds(seconds) if seconds > 0 || held || !self.options.dry_run => {
                 Ok(Change::Put(object, Claim::default()))
             }
             Grace::None if held => {

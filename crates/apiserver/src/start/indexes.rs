@@ -50,7 +50,7 @@ impl fmt::Display for Problem {
                 write!(f, "names {resource:?}, which is no resource of this server")
             }
             Problem::Label(reason) => write!(f, "has a bad label: {reason}"),
-            Problem::Twice => f.write_str("is there twice"),
+            Problem::Twice => f.write_str("is there twice, or once for each name of one resource"),
         }
     }
 }
@@ -86,6 +86,11 @@ impl Indexes {
             labels.push(index);
         }
         Ok(Indexes { labels, adaptive })
+    }
+
+    /// Whether the operator named any.
+    pub fn has_labels(&self) -> bool {
+        !self.labels.is_empty()
     }
 
     /// What the objects of a kind that are stored at a path are indexed by.
@@ -172,9 +177,10 @@ mod tests {
         check("pods.v1#app", "\"pods.v1#app\" names \"pods.v1\"");
         check("pods#a b", "\"pods#a b\" has a bad label: name part must");
         check("pods#a/b/c", "\"pods#a/b/c\" has a bad label: ");
+        check("pods#app,nodes#app,pods#app", "\"pods#app\" is there twice");
         check(
-            "pods#app,nodes#app,pods#app",
-            "\"pods#app\" is there twice;",
+            "events#app,events.events.k8s.io#app",
+            "\"events.events.k8s.io#app\" is there twice",
         );
         check(
             "subjectaccessreviews.authorization.k8s.io#a",

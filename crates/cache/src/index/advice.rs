@@ -34,6 +34,14 @@ pub(crate) struct Seen<'a> {
     pub(crate) picked: usize,
 }
 
+/// An index that lists would use.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) attribute: Attribute,
+    /// What the last of them asked for.
+    pub(crate) values: Vec<Box<str>>,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Advice {
     accounts: Mutex<HashMap<Attribute, Account>>,
@@ -56,7 +64,7 @@ impl Advice {
         objects: usize,
         is_indexed: impl Fn(&Attribute) -> bool,
         now: Duration,
-    ) -> Option<Attribute> {
+    ) -> Option<Wanted> {
         let is_selective = seen.picked.saturating_mul(SELECTIVE) <= seen.looked_at;
         if seen.looked_at < LOOKED_AT_MIN || !is_selective {
             return None;
@@ -64,9 +72,10 @@ impl Advice {
         let worth = objects.saturating_mul(LISTS_IN_VAIN);
         let mut accounts = self.accounts();
         let mut advised = None;
-        let wanted = attributes(seen.query).take(REQUIREMENTS_MAX);
-        for attribute in wanted.filter(|attribute| !is_indexed(attribute)) {
-            if accounts.len() >= ATTRIBUTES_MAX && !accounts.contains_key(&attribute) {
+        let wanted = wanted(seen.query).take(REQUIREMENTS_MAX);
+        for wanted in wanted.filter(|wanted| !is_indexed(&wanted.attribute)) {
+            let attribute = &wanted.attribute;
+            if accounts.len() >= ATTRIBUTES_MAX && !accounts.contains_key(attribute) {
                 give_up_least(&mut accounts);
             }
             let account = accounts.entry(attribute.clone()).or_default();
@@ -75,7 +84,7 @@ impl Advice {
             if is_due && advised.is_none() {
                 account.barred_until = Some(now + USELESS_FOR);
                 account.in_vain = 0;
-                advised = Some(attribute);
+                advised = Some(wanted);
             }
         }
         advised
@@ -116,12 +125,14 @@ fn give_up_least(accounts: &mut HashMap<Attribute, Account>) {
 }
 
 /// What an index could find the objects of the query by.
-fn attributes(query: &Query<'_>) -> impl Iterator<Item = Attribute> {
+fn wanted(query: &Query<'_>) -> impl Iterator<Item = Wanted> {
     let labels = query.labels.requirements().unwrap_or_default();
-    let by_label = labels
-        .iter()
-        .filter(|requirement| requirement.exact_values().is_some())
-        .map(|requirement| Attribute::Label(requirement.key().into()));
+    let by_label = labels.iter().filter_map(|requirement| {
+        Some(Wanted {
+            attribute: Attribute::Label(requirement.key().into()),
+            values: requirement.exact_values()?.to_vec(),
+        })
+    });
     let fields = query.fields.requirements().unwrap_or_default();
     let by_field = fields
         .iter()
@@ -129,7 +140,10 @@ fn attributes(query: &Query<'_>) -> impl Iterator<Item = Attribute> {
         .filter_map(|requirement| {
             let mut names = query.field_names.iter();
             let index = names.position(|name| **name == *requirement.field())?;
-            Some(Attribute::Field(index))
+            Some(Wanted {
+                attribute: Attribute::Field(index),
+                values: vec![requirement.value().into()],
+            })
         });
     by_label.chain(by_field)
 }

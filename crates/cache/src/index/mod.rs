@@ -31,7 +31,7 @@ use crate::{Entry, stats};
 /// Who wanted an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// The kind, or whoever set up the server.
+    /// The kind that declares a field, or whoever set up the server.
     Configured,
     /// The lists that would have been cheaper with it.
     Adaptive,

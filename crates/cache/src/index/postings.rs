@@ -121,20 +121,8 @@ impl Postings {
         self.set.iter().map(|posting| &posting.entry)
     }
 
-    /// How many objects share a value, as a random object sees it: what a list with this index looks at.
-    pub(crate) fn typical_length(&self) -> usize {
-        let (mut squares, mut run) = (0u128, 0u128);
-        let mut last: Option<&Arc<str>> = None;
-        for posting in &self.set {
-            if last.is_none_or(|last| *last != posting.value) {
-                squares += run * run;
-                run = 0;
-            }
-            run += 1;
-            last = Some(&posting.value);
-        }
-        squares += run * run;
-        let length = squares / (self.set.len().max(1) as u128);
-        usize::try_from(length).unwrap_or(usize::MAX)
+    /// How many objects have this value.
+    pub(crate) fn count(&self, value: &str) -> usize {
+        self.range(value, (Edge::At(""), Edge::End)).count()
     }
 }

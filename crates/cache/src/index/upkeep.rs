@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::advice::{SELECTIVE, Seen};
+use super::advice::{SELECTIVE, Seen, Wanted};
 use super::postings::POSTING_BYTES;
 use super::{Attribute, Index, Origin};
 use crate::cache::Inner;
@@ -38,17 +38,18 @@ impl Inner {
             (latest.objects.len(), Arc::clone(&latest.indexes))
         };
         let is_indexed = |attribute: &Attribute| has(&indexes, attribute);
-        let Some(attribute) = this.advice.note(seen, objects, is_indexed, now) else {
+        let Some(wanted) = this.advice.note(seen, objects, is_indexed, now) else {
             return;
         };
         // Without a runtime nobody serves lists, so nobody misses the index.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let cache = Arc::clone(this);
-            runtime.spawn_blocking(move || cache.build_index(attribute));
+            runtime.spawn_blocking(move || cache.build_index(&wanted));
         }
     }
 
-    fn build_index(&self, attribute: Attribute) {
+    fn build_index(&self, wanted: &Wanted) {
+        let attribute = &wanted.attribute;
         let version = self.latest().clone();
         let now = self.options.clock.monotonic();
         let bytes = INDEX_BYTES + version.objects.len() * POSTING_BYTES;
@@ -60,7 +61,7 @@ impl Inner {
         };
         let Some(share) = share else {
             tracing::debug!(?attribute, "there is no room for a further index");
-            self.advice.bar(&attribute, now + NO_ROOM_FOR);
+            self.advice.bar(attribute, now + NO_ROOM_FOR);
             return;
         };
         let mut index = Index::new(attribute.clone(), Origin::Adaptive, now);
@@ -68,13 +69,15 @@ impl Inner {
         for entry in version.objects.values() {
             index.replace(None, Some(entry));
         }
-        // One that has nothing, or most of all for each value, is no help; the attribute stays barred.
-        let looks_at = index.postings.typical_length();
-        let pays = looks_at > 0 && looks_at.saturating_mul(SELECTIVE) <= version.objects.len();
+        // One that has nothing at all, or much for what is asked for, is no help; the attribute stays barred.
+        let values = wanted.values.iter();
+        let looks_at: usize = values.map(|value| index.postings.count(value)).sum();
+        let pays =
+            index.postings.len() > 0 && looks_at.saturating_mul(SELECTIVE) <= version.objects.len();
         let sequence = version.sequence;
         drop(version);
         if pays && self.install(index, sequence) {
-            self.advice.settle(&attribute);
+            self.advice.settle(attribute);
             tracing::info!(prefix = %self.prefix().as_str(), ?attribute, "lists are indexed");
         }
     }
@@ -124,14 +127,16 @@ impl Inner {
             }
             // Other versions may live on for a while; this one's part is free at once.
             share.resize(0);
-            dropped.push(index.attribute.clone());
+            dropped.push(index.stats());
             false
         };
         Arc::make_mut(&mut latest.indexes).retain_mut(keep);
         drop(latest);
-        for attribute in dropped {
+        for stats in dropped {
+            let attribute = &stats.attribute;
             tracing::info!(prefix = %self.prefix().as_str(), ?attribute, "lists are no longer indexed");
-            self.advice.settle(&attribute);
+            self.advice.settle(attribute);
+            self.counters.retire(&stats);
         }
     }
 }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use rhumb_api::Gates;
+use rhumb_api::gates::Feature;
 use rhumb_apiserver::Api;
 use rhumb_apiserver::resources::allocation::ServiceRanges;
 use rhumb_apiserver::server::{ConnectionLimits, Server};
@@ -49,6 +50,9 @@ async fn serve(flags: Flags) -> Result<()> {
     let admission = flags.admission()?;
     let services = flags.services()?;
     let indexes = flags.indexes()?;
+    if indexes.has_labels() && !gates.enabled(Feature::CacherLabelIndex) {
+        tracing::warn!("--index-labels has no effect: the feature gate CacherLabelIndex is off");
+    }
     let tokens = flags
         .token_auth_file
         .as_deref()

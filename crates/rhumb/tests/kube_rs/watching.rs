@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt, TryStreamExt};
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::core::PartialObjectMeta;
 use kube::runtime::{WatchStreamExt, reflector, watcher};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use crate::make::{config_map, labelled};
+use crate::make::{config_map, labelled, pod};
 use crate::support::Server;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -50,6 +50,29 @@ async fn relabel(api: &Api<ConfigMap>, name: &str, value: &str) {
     api.patch(name, &PatchParams::default(), &patch)
         .await
         .expect("a patch");
+}
+
+#[tokio::test]
+async fn a_pod_that_is_killed_is_told_as_ending_and_then_as_gone() {
+    let server = Server::start();
+    let api: Api<Pod> = Api::namespaced(server.client().await, "default");
+    let made = api.create(&PostParams::default(), &pod("a")).await;
+    let from = made.expect("a pod").resource_version().expect("a version");
+    let params = WatchParams::default().disable_bookmarks();
+    let mut events = api.watch(&params, &from).await.expect("a watch").boxed();
+    let at_once = DeleteParams::default().grace_period(0);
+    api.delete("a", &at_once).await.expect("a deletion");
+    let (WatchEvent::Modified(ending), WatchEvent::Deleted(gone)) =
+        (next(&mut events).await, next(&mut events).await)
+    else {
+        panic!("other events");
+    };
+    for pod in [&ending, &gone] {
+        assert!(pod.metadata.deletion_timestamp.is_some());
+        assert_eq!(pod.metadata.deletion_grace_period_seconds, Some(0));
+    }
+    assert_ne!(ending.resource_version(), gone.resource_version());
+    assert!(api.get_opt("a").await.expect("an answer").is_none());
 }
 
 #[tokio::test]

@@ -38,6 +38,15 @@ const FIELD_SELECTORS: &[&str] = &[
 
 const SCOPES: &[&str] = &["/api/v1/pods", PODS, "/api/v1/namespaces/other/pods"];
 
+/// What no two servers have alike.
+const DIFFERENT: &[&str] = &[
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "resourceVersion",
+    "continue",
+];
+
 /// A path with selectors and more.
 fn ask_for(scope: &str, labels: &str, fields: &str, more: &str) -> String {
     let encode = |text: &str| {
@@ -73,8 +82,8 @@ fn normal(mut value: Value) -> Value {
     fn strip(value: &mut Value) {
         match value {
             Value::Object(object) => {
-                for key in ["uid", "creationTimestamp", "resourceVersion", "continue"] {
-                    object.remove(key);
+                for key in DIFFERENT {
+                    object.remove(*key);
                 }
                 object.values_mut().for_each(strip);
             }
@@ -196,6 +205,9 @@ async fn lists(client: &mut Client) -> Vec<(String, Value)> {
             assert_eq!(answer.code, 200, "{path}");
             all.push((path, normal(answer.json())));
         }
+        if scope == PODS {
+            continue;
+        }
         // Pages of one snapshot, in order.
         let first = ask_for(scope, labels, fields, "&limit=2");
         let mut path = first.clone();
@@ -258,7 +270,10 @@ async fn every_list_and_watch_is_the_same_with_the_gate_on_and_off() {
     }
     let mut count = 0;
     for ((path, with), (_, without)) in on.2.iter().zip(&off.2) {
-        assert_eq!(with, without, "{path}");
+        for (number, (a, b)) in with.iter().zip(without).enumerate() {
+            assert_eq!(a, b, "event {number} of {path}");
+        }
+        assert_eq!(with.len(), without.len(), "{path}");
         count += with.len();
     }
     assert!(count > 1_000, "only {count} events were compared");
@@ -304,7 +319,7 @@ async fn metrics_show_who_watches_by_what_and_what_lists_look_at() {
         "apiserver_cache_list_fetched_objects_total{group=\"\",resource=\"pods\",index=\"spark-app-selector\"}",
         "apiserver_cache_list_returned_objects_total{group=\"\",resource=\"pods\"}",
         "apiserver_terminated_watchers_total{group=\"\",resource=\"pods\"}",
-        "rhumb_list_index_entries{group=\"\",resource=\"pods\",index=\"spec.nodeName\",origin=\"configured\"}",
+        "rhumb_list_index_entries{group=\"\",resource=\"pods\",index=\"spec.nodeName\",origin=\"built-in\"}",
         "rhumb_list_index_bytes{group=\"\",resource=\"pods\",index=\"spark-app-selector\",origin=\"configured\"}",
     ] {
         assert!(metrics.contains(name), "{name}\n{metrics}");
