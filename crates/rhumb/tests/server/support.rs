@@ -123,6 +123,8 @@ impl Server {
         };
         config.alpn_protocols = vec![protocol.to_vec()];
         let stream = TcpStream::connect(self.address).await?;
+        // As clients do: a request is more than one write.
+        stream.set_nodelay(true).unwrap();
         let name = ServerName::from(self.address.ip());
         TlsConnector::from(Arc::new(config))
             .connect(name, stream)
