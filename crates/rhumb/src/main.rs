@@ -18,10 +18,6 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Small objects come and go by the hundred with every request.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// A Kubernetes control plane in one binary, built around selection.
 #[derive(Parser)]
 #[command(version, max_term_width = 100)]
