@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use rhumb_meta::fields::Fields;
-use rhumb_meta::{ObjectKey, Revision};
+use rhumb_meta::fields::{self, Fields};
+use rhumb_meta::{ObjectKey, Revision, labels};
 
 use crate::EventKind;
 
@@ -99,6 +99,17 @@ impl Entry {
         }
     }
 
+    /// `names` are those of the resource's selectable fields.
+    pub(crate) fn is_picked_by(
+        &self,
+        labels: &labels::Selector,
+        fields: &fields::Selector,
+        names: &[Arc<str>],
+    ) -> bool {
+        let of = FieldsOf { entry: self, names };
+        labels.matches(self.labels()) && (fields.is_everything() || fields.matches(&of))
+    }
+
     pub(crate) fn kind(&self) -> EventKind {
         self.kind
     }
@@ -134,9 +145,9 @@ fn frame(kind: EventKind, json: &[u8]) -> Bytes {
 }
 
 /// The fields of an entry by name, as selectors ask for them.
-pub(crate) struct FieldsOf<'a> {
-    pub(crate) entry: &'a Entry,
-    pub(crate) names: &'a [Arc<str>],
+struct FieldsOf<'a> {
+    entry: &'a Entry,
+    names: &'a [Arc<str>],
 }
 
 impl Fields for FieldsOf<'_> {

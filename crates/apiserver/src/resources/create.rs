@@ -40,11 +40,11 @@ pub(super) async fn create_object(
     object.set_meta("uid", uuid::Uuid::new_v4().to_string());
     object.set_time("creationTimestamp", call.now);
     call.admit_create(&mut object, dry_run).await?;
+    if !generated {
+        return store_new(call, object, dry_run).await;
+    }
     let mut attempts_left = NAME_ATTEMPTS_MAX;
     loop {
-        if !generated {
-            return store_new(call, object, dry_run).await;
-        }
         let mut draft = object.clone();
         let name = generate_name(draft.meta_str("generateName"));
         draft.set_meta("name", name);

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use rhumb_meta::fields;
-use rhumb_meta::labels::{self, Operator};
 
 use super::intersect::intersect;
 use super::merge::merge;
@@ -220,14 +219,6 @@ fn whole<'a>(index: &'a Index, query: &Query<'_>) -> Found<'a> {
     Box::new(gathered.into_iter())
 }
 
-/// Whether only objects that have the label can meet it.
-fn needs_key(requirement: &labels::Requirement) -> bool {
-    !matches!(
-        requirement.operator(),
-        Operator::NotEquals | Operator::NotIn | Operator::DoesNotExist
-    )
-}
-
 impl Query<'_> {
     /// The requirements that only objects with a value of the attribute can meet, by their places, and whether they
     /// say which values those are.
@@ -236,7 +227,7 @@ impl Query<'_> {
             Attribute::Label(key) => {
                 let all = self.labels.requirements().unwrap_or_default().iter();
                 all.enumerate()
-                    .filter(|(_, label)| label.key() == &**key && needs_key(label))
+                    .filter(|(_, label)| label.key() == &**key && label.needs_label())
                     .map(|(place, label)| (place, label.exact_values().is_some()))
                     .collect()
             }

@@ -8,7 +8,6 @@ use rhumb_meta::{ObjectKey, fields, labels};
 use super::{Found, Plan, Seen};
 use crate::Entry;
 use crate::cache::Inner;
-use crate::entry::FieldsOf;
 use crate::snapshot::Version;
 
 /// What a list asks for.
@@ -126,9 +125,7 @@ impl<'a> Query<'a> {
     }
 
     pub(crate) fn picks(&self, entry: &Entry) -> bool {
-        let names = self.field_names;
-        self.labels.matches(entry.labels())
-            && (self.fields.is_everything() || self.fields.matches(&FieldsOf { entry, names }))
+        entry.is_picked_by(self.labels, self.fields, self.field_names)
     }
 }
 

@@ -6,7 +6,6 @@ use rhumb_meta::{ObjectKey, Revision, fields, labels};
 
 use super::Scope;
 use crate::change::Change;
-use crate::entry::FieldsOf;
 use crate::index::Query;
 use crate::{Entry, EventKind};
 
@@ -43,8 +42,7 @@ impl Filter {
 
     /// Whether the selectors pick the object, whatever its name.
     pub(crate) fn picks(&self, entry: &Entry, names: &[Arc<str>]) -> bool {
-        self.labels.matches(entry.labels())
-            && (self.fields.is_everything() || self.fields.matches(&FieldsOf { entry, names }))
+        entry.is_picked_by(&self.labels, &self.fields, names)
     }
 }
 

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use rhumb_meta::fields::Operator as FieldOperator;
-use rhumb_meta::labels::Operator as LabelOperator;
+use rhumb_meta::fields::Operator;
 
 use super::{Filter, Scope};
 
@@ -80,21 +79,18 @@ pub(super) fn places(filter: &Filter, field_names: &[Arc<str>], triggers: bool) 
         let index = field_names
             .iter()
             .position(|name| **name == *requirement.field());
-        if let (Some(index), FieldOperator::Equals) = (index, requirement.operator()) {
+        if let (Some(index), Operator::Equals) = (index, requirement.operator()) {
             places.push(place(Trigger::Field(index, requirement.value().into())));
         }
     }
-    for requirement in labels {
+    for requirement in labels.iter().filter(|label| label.needs_label()) {
         let key = requirement.key().into();
         let mut values = requirement.exact_values().unwrap_or_default().to_vec();
         values.dedup();
-        match requirement.operator() {
-            LabelOperator::NotEquals | LabelOperator::NotIn | LabelOperator::DoesNotExist => {}
-            _ if values.is_empty() || values.len() > LABEL_VALUES_MAX => {
-                places.push(place(Trigger::LabelKey(key)));
-            }
-            _ => places.push(place(Trigger::Label(key, values.into()))),
-        }
+        places.push(place(match values.len() {
+            1..=LABEL_VALUES_MAX => Trigger::Label(key, values.into()),
+            _ => Trigger::LabelKey(key),
+        }));
     }
     places
 }

@@ -134,6 +134,11 @@ impl Requirement {
         }
     }
 
+    /// Whether only objects that have the label can meet it.
+    pub fn needs_label(&self) -> bool {
+        !self.matches_value(None)
+    }
+
     pub fn matches<L: Labels + ?Sized>(&self, labels: &L) -> bool {
         self.matches_value(labels.get(&self.key))
     }
