@@ -10,6 +10,8 @@
     )
 )]
 
+mod controllers;
+mod duration;
 mod pki;
 mod store;
 mod up;
@@ -24,6 +26,8 @@ use clap::Parser;
 enum Command {
     /// Start a control plane on this machine.
     Up(Box<up::Flags>),
+    /// Run only the controllers, for an API server that runs elsewhere.
+    Controllers(Box<controllers::Command>),
     /// Look after the data of a stopped server: check it, save it, bring it back.
     #[command(subcommand)]
     Store(store::Command),
@@ -37,6 +41,7 @@ fn main() -> ExitCode {
         .init();
     let result = match Command::parse() {
         Command::Up(flags) => up::run(*flags),
+        Command::Controllers(command) => controllers::run(*command),
         Command::Store(command) => store::run(command),
     };
     match result {

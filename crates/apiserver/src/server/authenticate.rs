@@ -21,6 +21,9 @@ pub(super) fn authenticate(
     peer: &Peer,
     now: Timestamp,
 ) -> Result<Arc<User>, Status> {
+    if let Some(user) = &peer.known {
+        return Ok(user.clone());
+    }
     if websocket::is_request(headers) {
         websocket::take_token(headers)?;
     }

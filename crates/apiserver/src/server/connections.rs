@@ -215,6 +215,7 @@ impl Connection {
         let peer = Arc::new(Peer {
             address: address.ip().to_string(),
             certificate,
+            known: None,
         });
         let handler = handler(self.service.clone(), peer, activity);
         let connection = self

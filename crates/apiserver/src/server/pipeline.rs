@@ -8,7 +8,6 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, HeaderValue};
 use http::{Method, Request, Response};
-use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use rhumb_auth::User;
 use rhumb_auth::authn::{CertificateError, CertifiedUser};
@@ -34,6 +33,8 @@ pub struct Peer {
     pub address: String,
     /// What the client's certificate says, if it showed one.
     pub certificate: Option<Result<CertifiedUser, CertificateError>>,
+    /// Who it is without further proof: only a part of this process can say so.
+    pub known: Option<Arc<User>>,
 }
 
 /// Answers requests.
@@ -78,7 +79,11 @@ impl Service {
     }
 
     /// Always gives an answer; a bug in a handler is a 500 of that request alone.
-    pub async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
+    pub async fn answer<B>(&self, request: Request<B>, peer: &Peer) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Unpin,
+        B::Error: std::fmt::Display,
+    {
         let is_head = request.method() == Method::HEAD;
         let gzip = accepts_gzip(request.headers());
         let accept = request.headers().get(ACCEPT).cloned();
@@ -114,14 +119,18 @@ impl Service {
     }
 
     /// The answer, in time and without a panic.
-    async fn guarded(
+    async fn guarded<B>(
         &self,
-        request: Request<Incoming>,
+        request: Request<B>,
         peer: &Peer,
         info: &RequestInfo,
         query: &Query,
         trace: &mut Trace,
-    ) -> Reply {
+    ) -> Reply
+    where
+        B: http_body::Body<Data = Bytes> + Unpin,
+        B::Error: std::fmt::Display,
+    {
         let accept = request.headers().get(ACCEPT).cloned();
         let reply = self.reply(request, peer, info, query, trace);
         let reply = AssertUnwindSafe(reply).catch_unwind();
@@ -148,14 +157,18 @@ impl Service {
         }
     }
 
-    async fn reply(
+    async fn reply<B>(
         &self,
-        request: Request<Incoming>,
+        request: Request<B>,
         peer: &Peer,
         info: &RequestInfo,
         query: &Query,
         trace: &mut Trace,
-    ) -> Result<Reply, Status> {
+    ) -> Result<Reply, Status>
+    where
+        B: http_body::Body<Data = Bytes> + Unpin,
+        B::Error: std::fmt::Display,
+    {
         let (mut parts, body) = request.into_parts();
         let now = self.api.clock.wall();
         let user = authenticate(&self.api, &mut parts.headers, peer, now)?;

@@ -14,6 +14,9 @@ use rhumb_apiserver::resources::allocation::ServiceRanges;
 use rhumb_apiserver::server::{InFlight, READS_MAX, Service, WRITES_MAX};
 use rhumb_apiserver::start::Indexes;
 
+use crate::controllers::ControllerFlags;
+use crate::duration::duration;
+
 #[derive(Args, Debug)]
 pub(crate) struct Flags {
     /// Where certificates, the kubeconfig and the embedded store are kept [default: ~/.local/share/rhumb].
@@ -103,6 +106,8 @@ pub(crate) struct Flags {
     /// The key of that certificate.
     #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
     pub(super) etcd_keyfile: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) controllers: ControllerFlags,
 }
 
 impl Flags {
@@ -202,36 +207,6 @@ fn audit_policy(path: &Path) -> Result<Policy> {
         .with_context(what)
 }
 
-/// A duration as Go writes it, in hours, minutes and seconds: `1h`, `1m30s`, `500ms`.
-fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no duration; write it as 30s, 1m0s or 1h");
-    let mut total = Duration::ZERO;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
-        let number: u64 = rest[..digits].parse().map_err(|_| wrong())?;
-        rest = &rest[digits..];
-        let unit = rest
-            .find(|c: char| c.is_ascii_digit())
-            .unwrap_or(rest.len());
-        let unit_ms: u64 = match &rest[..unit] {
-            "ms" => 1,
-            "s" => 1000,
-            "m" => 60_000,
-            "h" => 3_600_000,
-            _ => return Err(wrong()),
-        };
-        total += Duration::from_millis(number.checked_mul(unit_ms).ok_or_else(wrong)?);
-        rest = &rest[unit..];
-    }
-    match total {
-        Duration::ZERO => Err(format!(
-            "{text:?} is no time at all; write it as 30s, 1m0s or 1h"
-        )),
-        total => Ok(total),
-    }
-}
-
 fn default_directory() -> Result<PathBuf> {
     let variable = |name: &str| {
         std::env::var_os(name)
@@ -242,28 +217,4 @@ fn default_directory() -> Result<PathBuf> {
         .or_else(|| variable("HOME").map(|home| home.join(".local/share")))
         .map(|base| base.join("rhumb"))
         .context("there is no home directory; say where data goes with --data-dir")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_are_read_as_go_writes_them() {
-        for (text, want_ms) in [
-            ("60s", Some(60_000)),
-            ("1m0s", Some(60_000)),
-            ("1h30m", Some(5_400_000)),
-            ("500ms", Some(500)),
-            ("", None),
-            ("0s", None),
-            ("60", None),
-            ("-1s", None),
-            ("1d", None),
-            ("99999999999999999999h", None),
-        ] {
-            let got = duration(text).ok().map(|it| it.as_millis());
-            assert_eq!(got, want_ms, "{text:?}");
-        }
-    }
 }

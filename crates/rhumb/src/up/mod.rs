@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use flags::Flags;
 
+use crate::controllers;
 use crate::pki;
 
 /// How long requests that are under way may take once the server is told to end.
@@ -43,6 +44,7 @@ pub(crate) fn run(flags: Flags) -> Result<ExitCode> {
 async fn serve(flags: Flags) -> Result<()> {
     let started = Instant::now();
     let stop = stop_on_signals()?;
+    let selected = flags.controllers.select()?;
     let (gates, notes) = Gates::parse(&flags.feature_gates).context("--feature-gates")?;
     for note in notes {
         tracing::warn!("{note}");
@@ -85,10 +87,20 @@ async fn serve(flags: Flags) -> Result<()> {
         advertised: advertised.map(|ip| SocketAddr::new(ip, address.port())),
     })
     .await?;
+    let service = Arc::new(flags.service(api.clone())?);
+    let options = flags
+        .controllers
+        .options(identity(&flags), Some(pki.ca_pem.clone()));
+    let controllers = tokio::spawn(rhumb_controllers::run(
+        Arc::new(controllers::InProcess::new(service.clone())),
+        selected,
+        options,
+        stop.clone(),
+    ));
     let server = Server {
         listener,
         tls,
-        service: Arc::new(flags.service(api.clone())?),
+        service,
         limits: ConnectionLimits::default(),
     };
     let server = tokio::spawn(server.run(stop.clone(), DRAIN_MAX));
@@ -100,10 +112,23 @@ async fn serve(flags: Flags) -> Result<()> {
         started.elapsed(),
     );
     stop.cancelled().await;
+    // They give their lease back while there is still a server to give it to.
+    controllers.await.context("the controllers ended badly")?;
     end(&api).await;
     server.await.context("the server ended badly")?;
     say("stopped");
     Ok(())
+}
+
+/// Whose the lease of the controllers is. Only one server can have an embedded store: the one that comes after a
+/// crash is the one before.
+fn identity(flags: &Flags) -> String {
+    let host = pki::host_name().unwrap_or_default();
+    if flags.etcd_servers.is_empty() {
+        format!("{host}_rhumb-up")
+    } else {
+        controllers::unique_identity()
+    }
 }
 
 /// Everything that clients call this server.
@@ -132,7 +157,7 @@ async fn end(api: &Api) {
     api.hub.close().await;
 }
 
-fn stop_on_signals() -> Result<CancellationToken> {
+pub(crate) fn stop_on_signals() -> Result<CancellationToken> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate()).context("signals cannot be received")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("signals cannot be received")?;

@@ -1,0 +1,81 @@
+//! What keeps a cluster in order when nobody looks: namespaces end, garbage goes, accounts and nodes are kept.
+//!
+//! Every controller is a client of the API server and nothing more. It gets a [`kube::Client`] that acts as the
+//! controller's own account, whatever is behind it: the server in the same process, or any server over HTTPS.
+//! Only one process runs them at a time (`leader`). A controller that fails is started again (`supervise`); it
+//! keeps nothing but what it can read anew. To add one: a folder with a `run(Context)`, and a line in [`ALL`].
+
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable
+    )
+)]
+
+mod error;
+mod leader;
+mod namespaces;
+mod queue;
+mod resources;
+mod supervise;
+mod watching;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use kube::Client;
+
+pub use error::Error;
+pub use leader::Election;
+pub use supervise::run;
+
+/// What an operator can say about all controllers.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Who wants to lead. A process that was here before under the same name goes on at once.
+    pub election: Election,
+    /// The certificates by which pods know the API server, as PEM; without them no config map tells.
+    pub root_ca: Option<String>,
+    /// How long a node may be silent.
+    pub node_monitor_grace_period: Duration,
+}
+
+/// Gives each controller a client that acts as its own account.
+pub trait Connect: fmt::Debug + Send + Sync {
+    /// `account` is a service account of `kube-system`; `None` is the control plane itself.
+    fn client(&self, account: Option<&'static str>) -> Client;
+}
+
+/// What a controller works with.
+struct Context {
+    client: Client,
+    options: Arc<Options>,
+}
+
+/// One part of the control plane.
+pub struct Controller {
+    /// As upstream's `--controllers` names it.
+    pub name: &'static str,
+    /// The service account that it acts as.
+    pub account: Option<&'static str>,
+    /// Goes on until it is dropped. It may be dropped at any await.
+    run: fn(Context) -> BoxFuture<'static, Result<(), Error>>,
+}
+
+impl fmt::Debug for Controller {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name)
+    }
+}
+
+/// All that there are.
+pub const ALL: &[Controller] = &[Controller {
+    name: "namespace-controller",
+    account: Some("namespace-controller"),
+    run: |context| Box::pin(namespaces::run(context)),
+}];

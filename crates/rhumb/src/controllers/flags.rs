@@ -1,0 +1,98 @@
+//! Flags about controllers, with the names that kube-controller-manager gives them.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use rhumb_controllers::{ALL, Controller, Election, Options};
+
+use crate::duration::duration;
+
+#[derive(Args, Debug)]
+pub(crate) struct ControllerFlags {
+    /// The controllers to run: * is all, a name is one, -name leaves one out.
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "*",
+        allow_hyphen_values = true
+    )]
+    controllers: Vec<String>,
+    /// How long a node may be silent before it counts as lost.
+    #[arg(long, value_name = "DURATION", default_value = "50s", value_parser = duration)]
+    node_monitor_grace_period: Duration,
+    /// The Lease by which one process at a time runs the controllers.
+    #[arg(long, value_name = "NAME", default_value = "rhumb-controllers")]
+    leader_elect_resource_name: String,
+    /// The namespace of that Lease.
+    #[arg(long, value_name = "NAMESPACE", default_value = "kube-system")]
+    leader_elect_resource_namespace: String,
+}
+
+impl ControllerFlags {
+    /// The controllers that were asked for.
+    pub(crate) fn select(&self) -> Result<Vec<&'static Controller>> {
+        let names = || ALL.iter().map(|controller| controller.name);
+        for said in self.controllers.iter().filter(|said| *said != "*") {
+            let name = said.strip_prefix('-').unwrap_or(said);
+            if !said.is_empty() && !names().any(|known| known == name) {
+                let known: Vec<&str> = names().collect();
+                bail!(
+                    "--controllers: there is no controller {name:?}; there are {}",
+                    known.join(", ")
+                );
+            }
+        }
+        let says = |text: &str| self.controllers.iter().any(|said| said == text);
+        let is_wanted = |controller: &&Controller| {
+            let name = controller.name;
+            says(name) || (says("*") && !says(&format!("-{name}")))
+        };
+        Ok(ALL.iter().filter(is_wanted).collect())
+    }
+
+    pub(crate) fn options(&self, identity: String, root_ca: Option<String>) -> Options {
+        Options {
+            election: Election {
+                identity,
+                namespace: self.leader_elect_resource_namespace.clone(),
+                name: self.leader_elect_resource_name.clone(),
+            },
+            root_ca,
+            node_monitor_grace_period: self.node_monitor_grace_period,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn controllers_are_chosen_as_upstream_has_it() {
+        let chosen = |said: &[&str]| {
+            let flags = ControllerFlags {
+                controllers: said.iter().map(|&said| said.to_owned()).collect(),
+                node_monitor_grace_period: Duration::from_secs(50),
+                leader_elect_resource_name: String::new(),
+                leader_elect_resource_namespace: String::new(),
+            };
+            let chosen = flags.select().ok()?;
+            Some(chosen.iter().map(|own| own.name).collect::<Vec<_>>())
+        };
+        let all: Vec<&str> = ALL.iter().map(|own| own.name).collect();
+        assert_eq!(chosen(&["*"]), Some(all.clone()));
+        assert_eq!(chosen(&[""]), Some(vec![]));
+        assert_eq!(chosen(&["-namespace-controller"]), Some(vec![]));
+        assert_eq!(
+            chosen(&["namespace-controller"]),
+            Some(vec!["namespace-controller"])
+        );
+        assert_eq!(
+            chosen(&["*", "-namespace-controller"]),
+            Some(all[1..].to_vec())
+        );
+        assert_eq!(chosen(&["nonsense"]), None);
+    }
+}

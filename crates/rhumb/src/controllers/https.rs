@@ -1,0 +1,155 @@
+//! Requests to an API server elsewhere, as the kubeconfig says or as a service account of each controller.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use http::HeaderValue;
+use http::header::AUTHORIZATION;
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::PostParams;
+use kube::client::Body;
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use rhumb_controllers::Connect;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+const NAMESPACE: &str = "kube-system";
+/// How long a token is asked for, and when it is replaced: well before its end.
+const TOKEN_SECONDS: i64 = 3600;
+const TOKEN_USED_MAX: Duration = Duration::from_secs(45 * 60);
+
+#[derive(Debug)]
+pub(super) struct Https {
+    own: Own,
+    /// Without credentials, if controllers are to have their own.
+    bare: Option<Own>,
+}
+
+/// A client, which has no Debug form of its own.
+#[derive(Clone)]
+struct Own(Client);
+
+impl std::fmt::Debug for Own {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Client")
+    }
+}
+
+/// Reads the kubeconfig, and tells by which certificates the server is known.
+pub(super) async fn connect(
+    kubeconfig: Option<&Path>,
+    service_accounts: bool,
+) -> Result<(Https, Option<String>)> {
+    let config = match kubeconfig {
+        Some(path) => {
+            let what = || format!("--kubeconfig {}", path.display());
+            let file = Kubeconfig::read_from(path).with_context(what)?;
+            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+                .await
+                .with_context(what)?
+        }
+        None => Config::infer()
+            .await
+            .context("no API server is known; name its kubeconfig with --kubeconfig")?,
+    };
+    let ca = config.root_cert.as_ref().map(|chain| pem(chain));
+    let client = |config| Client::try_from(config).context("the kubeconfig cannot be used");
+    let mut bare = config.clone();
+    bare.auth_info = AuthInfo::default();
+    let connect = Https {
+        own: Own(client(config)?),
+        bare: service_accounts
+            .then(|| client(bare).map(Own))
+            .transpose()?,
+    };
+    Ok((connect, ca))
+}
+
+fn pem(chain: &[Vec<u8>]) -> String {
+    use base64::Engine as _;
+    let mut text = String::new();
+    for certificate in chain {
+        let encoded = base64::engine::general_purpose::STANDARD.encode(certificate);
+        text.push_str("-----BEGIN CERTIFICATE-----\n");
+        for line in encoded.as_bytes().chunks(64) {
+            text.push_str(&String::from_utf8_lossy(line));
+            text.push('\n');
+        }
+        text.push_str("-----END CERTIFICATE-----\n");
+    }
+    text
+}
+
+impl Connect for Https {
+    fn client(&self, account: Option<&'static str>) -> Client {
+        let (Some(Own(bare)), Some(account)) = (self.bare.clone(), account) else {
+            return self.own.0.clone();
+        };
+        let token = Arc::new(Mutex::new(Token {
+            client: self.own.0.clone(),
+            account,
+            current: None,
+        }));
+        let transport = tower::service_fn(move |mut request: http::Request<Body>| {
+            let (bare, token) = (bare.clone(), token.clone());
+            async move {
+                let value = token.lock().await.header().await?;
+                request.headers_mut().insert(AUTHORIZATION, value);
+                bare.send(request).await.map_err(anyhow::Error::from)
+            }
+        });
+        Client::new(transport, "default")
+    }
+}
+
+/// The token of a controller's service account, asked for when it is needed.
+struct Token {
+    client: Client,
+    account: &'static str,
+    current: Option<(HeaderValue, Instant)>,
+}
+
+impl Token {
+    async fn header(&mut self) -> Result<HeaderValue> {
+        if let Some((value, since)) = &self.current
+            && since.elapsed() < TOKEN_USED_MAX
+        {
+            return Ok(value.clone());
+        }
+        let text = self.request().await?;
+        let mut value = HeaderValue::try_from(format!("Bearer {text}"))?;
+        value.set_sensitive(true);
+        self.current = Some((value.clone(), Instant::now()));
+        Ok(value)
+    }
+
+    async fn request(&self) -> Result<String> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let params = PostParams::default();
+        if accounts.get_opt(self.account).await?.is_none() {
+            let mut account = ServiceAccount::default();
+            account.metadata.name = Some(self.account.to_owned());
+            match accounts.create(&params, &account).await {
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                created => drop(created?),
+            }
+        }
+        let request = TokenRequest {
+            spec: Some(TokenRequestSpec {
+                expiration_seconds: Some(TOKEN_SECONDS),
+                ..TokenRequestSpec::default()
+            }),
+            ..TokenRequest::default()
+        };
+        let made = accounts
+            .create_token_request(self.account, &params, &request)
+            .await?;
+        made.status
+            .and_then(|status| status.token)
+            .context("the server gave no token")
+    }
+}

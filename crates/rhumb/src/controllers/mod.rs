@@ -1,0 +1,67 @@
+//! The controllers: `rhumb controllers`, and what `rhumb up` needs to run them inside.
+
+mod flags;
+mod https;
+mod in_process;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+pub(crate) use flags::ControllerFlags;
+pub(crate) use in_process::InProcess;
+
+use crate::pki;
+
+#[derive(Args, Debug)]
+pub(crate) struct Command {
+    /// How to reach the API server [default: $KUBECONFIG, ~/.kube/config, or the pod's own account].
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The certificates that pods get to know the API server by [default: those in the kubeconfig].
+    #[arg(long, value_name = "FILE")]
+    root_ca_file: Option<PathBuf>,
+    /// Have each controller act as its own service account in kube-system, with a token of that account.
+    #[arg(long)]
+    use_service_account_credentials: bool,
+    #[command(flatten)]
+    flags: ControllerFlags,
+}
+
+pub(crate) fn run(command: Command) -> Result<ExitCode> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("no threads can be started")?
+        .block_on(control(command))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn control(command: Command) -> Result<()> {
+    let stop = crate::up::stop_on_signals()?;
+    let selected = command.flags.select()?;
+    let (connect, server_ca) = https::connect(
+        command.kubeconfig.as_deref(),
+        command.use_service_account_credentials,
+    )
+    .await?;
+    let root_ca = match &command.root_ca_file {
+        Some(path) => Some(
+            std::fs::read_to_string(path)
+                .with_context(|| format!("--root-ca-file {}", path.display()))?,
+        ),
+        None => server_ca,
+    };
+    let options = command.flags.options(unique_identity(), root_ca);
+    rhumb_controllers::run(Arc::new(connect), selected, options, stop).await;
+    Ok(())
+}
+
+/// A name for this process that no other has.
+pub(crate) fn unique_identity() -> String {
+    let host = pki::host_name().unwrap_or_default();
+    format!("{host}_{}", uuid::Uuid::new_v4())
+}

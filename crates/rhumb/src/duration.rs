@@ -1,0 +1,57 @@
+//! Durations on the command line.
+
+use std::time::Duration;
+
+/// A duration as Go writes it, in hours, minutes and seconds: `1h`, `1m30s`, `500ms`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is no duration; write it as 30s, 1m0s or 1h");
+    let mut total = Duration::ZERO;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+        let number: u64 = rest[..digits].parse().map_err(|_| wrong())?;
+        rest = &rest[digits..];
+        let unit = rest
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(rest.len());
+        let unit_ms: u64 = match &rest[..unit] {
+            "ms" => 1,
+            "s" => 1000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            _ => return Err(wrong()),
+        };
+        total += Duration::from_millis(number.checked_mul(unit_ms).ok_or_else(wrong)?);
+        rest = &rest[unit..];
+    }
+    match total {
+        Duration::ZERO => Err(format!(
+            "{text:?} is no time at all; write it as 30s, 1m0s or 1h"
+        )),
+        total => Ok(total),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_go_writes_them() {
+        for (text, want_ms) in [
+            ("60s", Some(60_000)),
+            ("1m0s", Some(60_000)),
+            ("1h30m", Some(5_400_000)),
+            ("500ms", Some(500)),
+            ("", None),
+            ("0s", None),
+            ("60", None),
+            ("-1s", None),
+            ("1d", None),
+            ("99999999999999999999h", None),
+        ] {
+            let got = duration(text).ok().map(|it| it.as_millis());
+            assert_eq!(got, want_ms, "{text:?}");
+        }
+    }
+}
