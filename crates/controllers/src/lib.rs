@@ -16,6 +16,7 @@
 )]
 
 mod error;
+mod garbage;
 mod leader;
 mod namespaces;
 mod queue;
@@ -74,8 +75,15 @@ impl fmt::Debug for Controller {
 }
 
 /// All that there are.
-pub const ALL: &[Controller] = &[Controller {
-    name: "namespace-controller",
-    account: Some("namespace-controller"),
-    run: |context| Box::pin(namespaces::run(context)),
-}];
+pub const ALL: &[Controller] = &[
+    Controller {
+        name: "namespace-controller",
+        account: Some("namespace-controller"),
+        run: |context| Box::pin(namespaces::run(context)),
+    },
+    Controller {
+        name: "garbage-collector-controller",
+        account: Some("generic-garbage-collector"),
+        run: |context| Box::pin(garbage::run(context)),
+    },
+];
