@@ -1,0 +1,297 @@
+//! What becomes of objects when their owners go.
+
+use futures_util::future::join_all;
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+
+/// A namespace of config maps that own each other.
+struct Maps {
+    cluster: Cluster,
+    client: Client,
+    maps: Api<ConfigMap>,
+}
+
+impl Maps {
+    async fn start() -> Maps {
+        let cluster = Cluster::start();
+        let client = cluster.client().await;
+        Maps {
+            maps: Api::namespaced(client.clone(), "default"),
+            cluster,
+            client,
+        }
+    }
+
+    /// Makes a config map with owners; `!` before a name says that the owner waits for it.
+    async fn make(&self, name: &str, owners: &[&str]) -> ConfigMap {
+        self.make_held(name, owners, &[]).await
+    }
+
+    async fn make_held(&self, name: &str, owners: &[&str], finalizers: &[&str]) -> ConfigMap {
+        let mut references = Vec::new();
+        for owner in owners {
+            let blocks = owner.starts_with('!');
+            let owner = owner.trim_start_matches('!');
+            let owner = self.maps.get(owner).await.expect("an owner");
+            references.push(reference(&owner, blocks));
+        }
+        create(&self.maps, name, references, finalizers).await
+    }
+
+    async fn delete(&self, name: &str, policy: Option<PropagationPolicy>) {
+        let params = DeleteParams {
+            propagation_policy: policy,
+            ..DeleteParams::default()
+        };
+        self.maps.delete(name, &params).await.expect("a deletion");
+    }
+
+    async fn names(&self) -> Vec<String> {
+        let maps = self
+            .maps
+            .list(&ListParams::default())
+            .await
+            .expect("a list");
+        let names = maps.items.iter().map(ResourceExt::name_any);
+        names.filter(|name| name != "kube-root-ca.crt").collect()
+    }
+
+    /// Waits until these are all that there are.
+    async fn left(&self, expected: &[&str]) {
+        let what = format!("only {expected:?} left");
+        self.cluster
+            .wait_until(&what, async || self.names().await == expected)
+            .await;
+    }
+
+    async fn owners_of(&self, name: &str) -> Vec<String> {
+        let map = self.maps.get(name).await.expect("an object");
+        let owners = map.owner_references().iter();
+        owners.map(|owner| owner.name.clone()).collect()
+    }
+
+    /// Waits until an object that others hold is being deleted.
+    async fn deleting(&self, name: &str) {
+        self.cluster
+            .wait_until("deleted", async || {
+                let map = self.maps.get(name).await.expect("an object");
+                map.meta().deletion_timestamp.is_some()
+            })
+            .await;
+    }
+
+    async fn release(&self, name: &str) {
+        let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        let params = PatchParams::default();
+        let patched = self.maps.patch(name, &params, &patch).await;
+        patched.expect("a patch");
+    }
+}
+
+fn reference(owner: &ConfigMap, blocks: bool) -> Value {
+    reference_to(&owner.name_any(), &owner.uid().expect("a uid"), blocks)
+}
+
+fn reference_to(name: &str, uid: &str, blocks: bool) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid,
+        "blockOwnerDeletion": blocks,
+    })
+}
+
+async fn create(
+    maps: &Api<ConfigMap>,
+    name: &str,
+    owners: Vec<Value>,
+    finalizers: &[&str],
+) -> ConfigMap {
+    let map = serde_json::from_value(json!({"metadata": {
+        "name": name, "ownerReferences": owners, "finalizers": finalizers,
+    }}));
+    let made = maps
+        .create(&PostParams::default(), &map.expect("a map"))
+        .await;
+    made.expect("a config map")
+}
+
+const HOLD: &str = "example.com/hold";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dependents_go_after_their_owner_and_theirs_after_them() {
+    let maps = Maps::start().await;
+    maps.make("stays", &[]).await;
+    maps.make("owner", &[]).await;
+    maps.make("dependent", &["owner"]).await;
+    maps.make("blocking", &["!owner"]).await;
+    maps.make("grandchild", &["dependent"]).await;
+    maps.delete("owner", None).await;
+    assert!(!maps.names().await.contains(&"owner".to_owned()));
+    maps.left(&["stays"]).await;
+    // The old form of the same.
+    maps.make("owner", &[]).await;
+    maps.make("dependent", &["owner"]).await;
+    let request = http::Request::delete("/api/v1/namespaces/default/configmaps/owner")
+        .header("content-type", "application/json")
+        .body(br#"{"kind":"DeleteOptions","apiVersion":"v1","orphanDependents":false}"#.to_vec());
+    maps.client.request_text(request.unwrap()).await.unwrap();
+    maps.left(&["stays"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_foreground_an_owner_waits_for_those_that_block_it() {
+    let maps = Maps::start().await;
+    maps.make("owner", &[]).await;
+    maps.make("middle", &["!owner"]).await;
+    maps.make_held("leaf", &["!middle"], &[HOLD]).await;
+    maps.make_held("loose", &["owner"], &[HOLD]).await;
+    maps.delete("owner", Some(PropagationPolicy::Foreground))
+        .await;
+    for name in ["owner", "middle", "leaf", "loose"] {
+        maps.deleting(name).await;
+    }
+    let middle = maps.maps.get("middle").await.unwrap();
+    assert_eq!(middle.finalizers(), ["foregroundDeletion"]);
+    maps.release("leaf").await;
+    // What does not block is not waited for.
+    maps.left(&["loose"]).await;
+    maps.release("loose").await;
+    maps.left(&[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn orphans_stay_and_name_nobody() {
+    let maps = Maps::start().await;
+    maps.make("other", &[]).await;
+    maps.make("owner", &[]).await;
+    maps.make("child", &["!owner"]).await;
+    maps.make("shared", &["owner", "other"]).await;
+    maps.delete("owner", Some(PropagationPolicy::Orphan)).await;
+    maps.left(&["child", "other", "shared"]).await;
+    assert!(maps.owners_of("child").await.is_empty());
+    assert_eq!(maps.owners_of("shared").await, ["other"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_owner_is_enough_and_references_to_others_go() {
+    let maps = Maps::start().await;
+    for name in ["first", "second", "third"] {
+        maps.make(name, &[]).await;
+    }
+    maps.make("dependent", &["first", "!second", "third"]).await;
+    maps.delete("first", None).await;
+    let owners = async |expected: &[&str]| {
+        let what = format!("owned by {expected:?}");
+        let is_so = async || maps.owners_of("dependent").await == expected;
+        maps.cluster.wait_until(&what, is_so).await;
+    };
+    owners(&["second", "third"]).await;
+    // An owner that waits lets go of a dependent that has another.
+    maps.delete("second", Some(PropagationPolicy::Foreground))
+        .await;
+    maps.left(&["dependent", "third"]).await;
+    owners(&["third"]).await;
+    maps.delete("third", None).await;
+    maps.left(&[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_names_no_real_owner_is_garbage() {
+    let maps = Maps::start().await;
+    let owner = maps.make("owner", &[]).await;
+    maps.make("valid", &["owner"]).await;
+    // Another object with the name of the owner, and one that never was.
+    let other = "00000000-0000-4000-8000-000000000000";
+    create(
+        &maps.maps,
+        "stale",
+        vec![reference_to("owner", other, false)],
+        &[],
+    )
+    .await;
+    create(
+        &maps.maps,
+        "lost",
+        vec![reference_to("nobody", other, true)],
+        &[],
+    )
+    .await;
+    // An object in another namespace owns nothing here, and that is told.
+    let namespaces: Api<Namespace> = Api::all(maps.client.clone());
+    let namespace = serde_json::from_value(json!({"metadata": {"name": "elsewhere"}})).unwrap();
+    namespaces
+        .create(&PostParams::default(), &namespace)
+        .await
+        .unwrap();
+    let elsewhere: Api<ConfigMap> = Api::namespaced(maps.client.clone(), "elsewhere");
+    create(&elsewhere, "abroad", vec![reference(&owner, false)], &[]).await;
+    maps.left(&["owner", "valid"]).await;
+    let is_gone = async || elsewhere.get_opt("abroad").await.unwrap().is_none();
+    maps.cluster.wait_until("deleted", is_gone).await;
+    let events: Api<Event> = Api::namespaced(maps.client.clone(), "elsewhere");
+    let message = format!(
+        "ownerRef [v1/ConfigMap, namespace: elsewhere, name: owner, uid: {}] does not exist in namespace \"elsewhere\"",
+        owner.uid().unwrap()
+    );
+    maps.cluster
+        .wait_until("told", async || {
+            let events = events.list(&ListParams::default()).await.unwrap();
+            events.iter().any(|event| {
+                event.reason.as_deref() == Some("OwnerRefInvalidNamespace")
+                    && event.message.as_ref() == Some(&message)
+                    && event.involved_object.name.as_deref() == Some("abroad")
+            })
+        })
+        .await;
+    // A namespace that owns config maps is in no namespace, so it can.
+    let owner = namespaces.get("elsewhere").await.unwrap();
+    let reference = json!({
+        "apiVersion": "v1", "kind": "Namespace", "name": "elsewhere", "uid": owner.uid().unwrap(),
+    });
+    create(&maps.maps, "of-a-namespace", vec![reference], &[]).await;
+    namespaces
+        .delete("elsewhere", &DeleteParams::default())
+        .await
+        .unwrap();
+    maps.left(&["owner", "valid"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cycle_ends_in_foreground() {
+    let maps = Maps::start().await;
+    maps.make("a", &[]).await;
+    maps.make("b", &["!a"]).await;
+    let c = maps.make("c", &["!b"]).await;
+    let patch = Patch::Merge(json!({"metadata": {"ownerReferences": [reference(&c, true)]}}));
+    let params = PatchParams::default();
+    maps.maps.patch("a", &params, &patch).await.unwrap();
+    maps.delete("a", Some(PropagationPolicy::Foreground)).await;
+    maps.left(&[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cascade_goes_on_after_kill_9() {
+    const DEPENDENTS: usize = 2000;
+    let mut maps = Maps::start().await;
+    maps.make("stays", &[]).await;
+    maps.make("stays-too", &["stays"]).await;
+    let owner = maps.make("owner", &[]).await;
+    let names: Vec<String> = (0..DEPENDENTS).map(|number| format!("d{number}")).collect();
+    for names in names.chunks(50) {
+        let made = names
+            .iter()
+            .map(|name| create(&maps.maps, name, vec![reference(&owner, true)], &[]));
+        join_all(made).await;
+    }
+    maps.delete("owner", None).await;
+    maps.cluster
+        .wait_until("begun", async || maps.names().await.len() < DEPENDENTS)
+        .await;
+    maps.cluster.crash_and_start_again();
+    maps.client = maps.cluster.client().await;
+    maps.maps = Api::namespaced(maps.client.clone(), "default");
+    maps.left(&["stays", "stays-too"]).await;
+}
