@@ -157,6 +157,7 @@ impl Graph {
         };
         self.set_owners(id, &object.owners, work);
         self.set_marks(id, object, work);
+        self.check_if_owner_leaves(id, work);
         self.drop_if_idle(id);
     }
 
@@ -259,9 +260,10 @@ impl Graph {
         };
         let after = node.marks;
         let uid = node.identity.uid.clone();
-        if after.orphan && !before.orphan {
+        // A list says nothing of what was in between: the wait may have ended and begun again.
+        if after.orphan && !(before.orphan && before.listed) {
             work.push(Work::Orphan(uid));
-        } else if after.foreground && !before.foreground {
+        } else if after.foreground && !(before.foreground && before.listed) {
             self.check_dependents(id, work);
             work.push(Work::Check(uid));
         }

@@ -222,6 +222,18 @@ impl Graph {
         }
     }
 
+    /// An object that names an owner on its way out is looked at whenever it is shown. It may have been looked at
+    /// when it named that owner for a while not, which no event has told.
+    pub(super) fn check_if_owner_leaves(&self, id: NodeId, work: &mut Vec<Work>) {
+        let Some(node) = self.node(id).filter(|node| !node.marks.deleting) else {
+            return;
+        };
+        let mut owners = node.owners.iter().map(|own| self.marks(own.owner));
+        if owners.any(|owner| owner.gone || owner.foreground) {
+            self.check(id, work);
+        }
+    }
+
     /// Most events change nothing here, and this says so without an allocation.
     fn has_owners(&self, id: NodeId, owners: &[Owner<'_>]) -> bool {
         let known = self.node(id).map_or(&[][..], |node| &node.owners);
@@ -272,7 +284,7 @@ impl Graph {
         }
     }
 
-    /// `is_doubtful` says that the owner may not be what the dependent says, or that it is already on its way out.
+    /// `is_doubtful` says that the owner may not be what the dependent says.
     fn add_dependent(
         &mut self,
         reference: &Reference,
@@ -300,9 +312,9 @@ impl Graph {
         let is_elsewhere = !actual.namespace.is_empty() && actual.namespace != namespace;
         let agrees = reference.agrees_with(&actual);
         if marks.gone {
-            *is_doubtful = true;
             if is_elsewhere || !agrees {
                 // What is known to be gone is not what this one means.
+                *is_doubtful = true;
                 owner.marks = Marks::default();
                 owner.identity.kind = reference.kind.clone();
                 owner.identity.name = reference.name.clone();
@@ -317,7 +329,7 @@ impl Graph {
         } else {
             let may_be_namespaced =
                 !marks.confirmed && actual.namespace.is_empty() && !namespace.is_empty();
-            *is_doubtful |= !agrees || may_be_namespaced || marks.foreground;
+            *is_doubtful |= !agrees || may_be_namespaced;
         }
     }
 

@@ -172,14 +172,12 @@ fn an_owner_that_waits_has_its_dependents_looked_at_and_is_looked_at_when_nothin
         ],
         0,
     );
-    let unblocked: &[&str] = &["check a"];
-    for change in ["see d <a", "see d", "see d <b"] {
-        let expected: &[&str] = if change == "see d <b" {
-            &["check a", "check b"]
-        } else {
-            unblocked
-        };
-        let left = [1, 2, 3][change.split('<').count() - 1 + usize::from(change.ends_with('b'))];
+    let changes: [(&str, &[&str], usize); 3] = [
+        ("see d <a", &["check a", "check d"], 2),
+        ("see d", &["check a"], 1),
+        ("see d <b", &["check a", "check b"], 3),
+    ];
+    for (change, expected, left) in changes {
         check(
             &[
                 ("see a +fg", &["check a"]),
@@ -192,13 +190,33 @@ fn an_owner_that_waits_has_its_dependents_looked_at_and_is_looked_at_when_nothin
 }
 
 #[test]
+fn what_names_an_owner_on_its_way_out_is_looked_at_whenever_it_is_shown() {
+    check(
+        &[
+            ("see d <a", &["check a"]),
+            ("see d <a", &[]),
+            ("gone a", &["check d"]),
+            ("see d <a", &["check d"]),
+            ("see d <a +del", &[]),
+            ("see b +fg", &["check b"]),
+            ("see e <b", &["check e"]),
+            ("see e <b", &["check e"]),
+        ],
+        4,
+    );
+}
+
+#[test]
 fn an_owner_to_be_orphaned_is_told_once() {
     check(
         &[
             ("see d <a", &["check a"]),
             ("see a +orphan", &["orphan a"]),
             ("see a +orphan", &[]),
+            ("list", &[]),
+            ("see a +orphan", &["orphan a"]),
             ("see d", &[]),
+            ("listed", &[]),
             ("gone a", &[]),
         ],
         0,
@@ -247,7 +265,6 @@ fn a_kind_that_goes_takes_what_owns_nothing() {
         &[
             ("see d <!a", &["check a"]),
             ("see a +fg", &["check a", "check d"]),
-            ("see d <!a", &[]),
             ("dropped", &["check a"]),
         ],
         0,
