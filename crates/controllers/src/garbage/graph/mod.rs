@@ -157,7 +157,7 @@ impl Graph {
         };
         self.set_owners(id, &object.owners, work);
         self.set_marks(id, object, work);
-        self.check_if_owner_leaves(id, work);
+        self.check_if_bad(id, work);
         self.drop_if_idle(id);
     }
 

@@ -222,16 +222,28 @@ impl Graph {
         }
     }
 
-    /// An object that names an owner on its way out is looked at whenever it is shown. It may have been looked at
-    /// when it named that owner for a while not, which no event has told.
-    pub(super) fn check_if_owner_leaves(&self, id: NodeId, work: &mut Vec<Work>) {
+    /// An object with a reference that is to go is looked at whenever it is shown. It may have been looked at when
+    /// it had no such reference for a while, which no event has told.
+    pub(super) fn check_if_bad(&self, id: NodeId, work: &mut Vec<Work>) {
         let Some(node) = self.node(id).filter(|node| !node.marks.deleting) else {
             return;
         };
-        let mut owners = node.owners.iter().map(|own| self.marks(own.owner));
-        if owners.any(|owner| owner.gone || owner.foreground) {
+        let mut owners = node.owners.iter();
+        if owners.any(|own| self.is_bad(own, &node.identity.namespace)) {
             self.check(id, work);
         }
+    }
+
+    /// Whether the owner is on its way out, or known to be another object than the reference says.
+    fn is_bad(&self, reference: &Reference, namespace: &str) -> bool {
+        self.node(reference.owner).is_some_and(|owner| {
+            let actual = &owner.identity;
+            let is_elsewhere = !actual.namespace.is_empty() && *actual.namespace != *namespace;
+            let is_other =
+                actual.name != reference.name || !actual.kind.is_version_of(&reference.kind);
+            let leaves = owner.marks.gone || owner.marks.foreground;
+            leaves || (owner.marks.confirmed && (is_elsewhere || is_other))
+        })
     }
 
     /// Most events change nothing here, and this says so without an allocation.
