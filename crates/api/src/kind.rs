@@ -58,6 +58,8 @@ pub struct Writes {
     pub returns_deleted: bool,
     /// Without a propagation policy, dependents are orphaned.
     pub orphans_dependents: bool,
+    /// Objects are never owners, whatever a client says that is to become of dependents.
+    pub ignores_dependents: bool,
     /// What a client is told that leaves orphans without having said so.
     pub orphan_warning: Option<&'static str>,
 }
@@ -71,6 +73,7 @@ impl Default for Writes {
             status_keeps: &[],
             returns_deleted: false,
             orphans_dependents: false,
+            ignores_dependents: false,
             orphan_warning: None,
         }
     }
@@ -349,6 +352,11 @@ impl Kind {
 
     pub fn orphans_dependents(mut self) -> Kind {
         self.writes.orphans_dependents = true;
+        self
+    }
+
+    pub fn ignores_dependents(mut self) -> Kind {
+        self.writes.ignores_dependents = true;
         self
     }
 

@@ -11,17 +11,16 @@ use rhumb_meta::{GroupResource, ObjectKey, Status, Timestamp};
 use serde_json::Value;
 
 use super::list;
+use super::propagation;
 use super::render::Shape;
 use super::write::{Change, Current, Edit, Written};
 use super::{Call, Claim, codec, render};
 use crate::admission::Operation;
 use crate::http::Reply;
 use crate::objects::{Metadata, MetadataMut};
-use crate::request::{ALL_FORMS, DeleteOptions, ListOptions, Media, Propagation};
+use crate::request::{ALL_FORMS, DeleteOptions, ListOptions, Media};
 
 const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
-const ORPHAN: &str = "orphan";
-const FOREGROUND: &str = "foregroundDeletion";
 
 pub(super) async fn delete(call: &Call<'_>) -> Result<Reply, Status> {
     let options = delete_options(call)?;
@@ -242,7 +241,9 @@ impl Edit for Remove<'_> {
         if matches!(grace, Grace::Pending) {
             return Ok(Change::Keep(object));
         }
-        self.set_finalizers(&mut object);
+        let writes = self.call.resource.kind.writes;
+        let finalizers = propagation::finalizers(&object.finalizers(), self.options, writes);
+        object.set_finalizers(finalizers);
         let held_by_kind = self.call.resource.kind.rules.hold_deletion(&mut object);
         if held_by_kind && current.object.is_deleting() {
             return Err(self.already_going(&object));
@@ -325,37 +326,6 @@ impl Remove<'_> {
         } else {
             object.set_time("deletionTimestamp", end);
             object.set_meta("deletionGracePeriodSeconds", requested);
-        }
-    }
-
-    /// The finalizers that make the garbage collector do what the client asked for.
-    fn set_finalizers(&self, object: &mut Object) {
-        let existing = object.finalizers();
-        let policy = self.propagation(&existing);
-        let mut finalizers: Vec<String> = existing
-            .iter()
-            .filter(|&&finalizer| finalizer != ORPHAN && finalizer != FOREGROUND)
-            .map(|&finalizer| finalizer.to_owned())
-            .collect();
-        match policy {
-            Propagation::Orphan => finalizers.push(ORPHAN.into()),
-            Propagation::Foreground => finalizers.push(FOREGROUND.into()),
-            Propagation::Background => {}
-        }
-        object.set_finalizers(finalizers);
-    }
-
-    fn propagation(&self, existing: &[&str]) -> Propagation {
-        match (self.options.orphan_dependents, self.options.propagation) {
-            (Some(true), _) => Propagation::Orphan,
-            (Some(false), _) => Propagation::Background,
-            (None, Some(policy)) => policy,
-            (None, None) if existing.contains(&ORPHAN) => Propagation::Orphan,
-            (None, None) if existing.contains(&FOREGROUND) => Propagation::Foreground,
-            (None, None) if self.call.resource.kind.writes.orphans_dependents => {
-                Propagation::Orphan
-            }
-            (None, None) => Propagation::Background,
         }
     }
 }

@@ -11,6 +11,7 @@ mod get;
 mod list;
 mod patch;
 mod prepare;
+mod propagation;
 mod protobuf;
 mod registry;
 mod render;

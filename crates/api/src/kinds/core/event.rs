@@ -18,6 +18,7 @@ pub(super) fn kind() -> Kind {
     .names(NameRule::PathSegment)
     .any_finalizers()
     .updates_create()
+    .ignores_dependents()
     .selectable(SELECTABLE)
     .indexed(&["involvedObject.uid", "involvedObject.name"])
     .rules(EventRules { is_strict: false })

@@ -27,6 +27,7 @@ pub(super) fn kind() -> Kind {
         },
     )
     .updates_create()
+    .ignores_dependents()
     .selectable(SELECTABLE)
     .rules(EventRules { is_strict: true })
 }
