@@ -8,6 +8,8 @@ mod graph;
 mod objects;
 mod reports;
 mod served;
+#[cfg(test)]
+mod tests;
 mod verdict;
 mod work;
 
@@ -56,9 +58,13 @@ struct Collector {
 }
 
 pub(crate) async fn run(context: Context) -> Result<(), Error> {
+    collect(context.client).await
+}
+
+async fn collect(client: Client) -> Result<(), Error> {
     let (reports, told) = mpsc::channel(reports::WAITING_MAX);
     let collector = Arc::new(Collector {
-        client: context.client,
+        client,
         graph: Mutex::new(Graph::new()),
         served: Mutex::default(),
         queue: Queue::new(),

@@ -1,6 +1,7 @@
 //! Which kinds the server has, in which versions, and which of them are watched.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use kube::discovery::{ApiCapabilities, ApiResource, Discovery, Scope, verbs};
 use kube::{Api, Client};
@@ -31,7 +32,7 @@ struct Kind {
 #[derive(Debug)]
 pub(super) enum Unresolved {
     /// The server does not have the kind, or not yet.
-    UnknownKind(Error),
+    UnknownKind(Arc<KindName>),
     /// An object without a namespace named it, but the kind is in namespaces. That never leads anywhere.
     NoNamespace,
 }
@@ -89,9 +90,7 @@ impl Served {
         identity: &mut Identity,
     ) -> Result<Target, Unresolved> {
         let Some(kind) = self.kinds.get(&*identity.kind) else {
-            let KindName { kind, api_version } = &*identity.kind;
-            let message = format!("unable to get REST mapping for {api_version}/{kind}.");
-            return Err(Unresolved::UnknownKind(Error::Other(message)));
+            return Err(Unresolved::UnknownKind(identity.kind.clone()));
         };
         let client = client.clone();
         let api = if !kind.is_namespaced {

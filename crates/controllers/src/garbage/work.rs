@@ -21,6 +21,8 @@ const RELEASED_AT_ONCE: usize = 20;
 const ELSEWHERE_PAUSE: Duration = Duration::from_millis(500);
 /// How often an owner is looked up whose kind cannot be watched.
 const UNWATCHED_PAUSE: Duration = Duration::from_secs(30);
+/// How often it is looked whether a kind has come.
+const UNKNOWN_PAUSE: Duration = Duration::from_secs(30);
 
 impl Collector {
     /// Looks at an object, and brings it to its end if nothing speaks for it.
@@ -40,8 +42,7 @@ impl Collector {
         let mut identity = item.identity.clone();
         let target = match self.served().resolve(&self.client, &mut identity) {
             Ok(target) => target,
-            Err(Unresolved::NoNamespace) => return Ok(Done::Yes),
-            Err(Unresolved::UnknownKind(error)) => return Err(error),
+            Err(unresolved) => return Ok(later(&identity, &unresolved)),
         };
         let Some(latest) = target.get().await? else {
             return Ok(self.absent(&item, &identity));
@@ -51,8 +52,8 @@ impl Collector {
             self.end_if_unblocked(&uid, &target).await?;
         } else if !latest.owners().is_empty() {
             let owners = match self.classify(&item, latest.owners()).await? {
-                Some(owners) => owners,
-                None => return Ok(Done::Yes),
+                Ok(owners) => owners,
+                Err(unresolved) => return Ok(later(&identity, &unresolved)),
             };
             let verdict = verdict(&item, &latest, &owners);
             if !self.carry_out(verdict, &target, &latest).await? {
@@ -115,13 +116,13 @@ impl Collector {
         Ok(())
     }
 
-    /// What the owners are, asked of the server unless it has said before that there is none. `None` if a
-    /// reference can never lead anywhere: then nothing is done.
+    /// What the owners are, asked of the server unless it has said before that there is none. While one of them
+    /// cannot be asked for, nothing is done.
     async fn classify(
         &self,
         item: &Item,
         references: &[OwnerReference],
-    ) -> Result<Option<Classified>, Error> {
+    ) -> Result<Result<Classified, Unresolved>, Error> {
         let mut classified = Classified::default();
         for reference in references {
             let mut owner = Identity {
@@ -137,8 +138,7 @@ impl Collector {
             }
             let target = match self.served().resolve(&self.client, &mut owner) {
                 Ok(target) => target,
-                Err(Unresolved::NoNamespace) => return Ok(None),
-                Err(Unresolved::UnknownKind(error)) => return Err(error),
+                Err(unresolved) => return Ok(Err(unresolved)),
             };
             match target.get().await? {
                 None => {
@@ -155,7 +155,7 @@ impl Collector {
                 }
             }
         }
-        Ok(Some(classified))
+        Ok(Ok(classified))
     }
 
     /// In the namespace of the dependent, or in none.
@@ -174,8 +174,12 @@ impl Collector {
             let graph = self.graph();
             (graph.item(&uid), graph.dependents(&uid))
         };
-        let Some(mut item) = item else {
+        let Some(Item { mut identity, .. }) = item else {
             return Ok(Done::Yes);
+        };
+        let owner = match self.served().resolve(&self.client, &mut identity) {
+            Ok(owner) => owner,
+            Err(unresolved) => return Ok(later(&identity, &unresolved)),
         };
         let owners = [uid.to_string()];
         stream::iter(dependents.into_iter().map(Ok))
@@ -184,17 +188,24 @@ impl Collector {
                 async move {
                     match self.served().resolve(&self.client, &mut dependent) {
                         Ok(target) => target.release(owners).await,
-                        Err(Unresolved::NoNamespace) => Ok(()),
-                        Err(Unresolved::UnknownKind(error)) => Err(error),
+                        // Its kind has gone, and so has it.
+                        Err(_) => Ok(()),
                     }
                 }
             })
             .await?;
-        match self.served().resolve(&self.client, &mut item.identity) {
-            Ok(target) => target.remove_finalizer(ORPHAN).await?,
-            Err(Unresolved::NoNamespace) => {}
-            Err(Unresolved::UnknownKind(error)) => return Err(error),
-        }
+        owner.remove_finalizer(ORPHAN).await?;
         Ok(Done::Yes)
+    }
+}
+
+/// When to look again at an object that cannot be asked for, or whose owner cannot. A kind may yet come.
+fn later(identity: &Identity, unresolved: &Unresolved) -> Done {
+    match unresolved {
+        Unresolved::NoNamespace => Done::Yes,
+        Unresolved::UnknownKind(kind) => {
+            tracing::debug!(%identity, ?kind, "the server does not have the kind");
+            Done::Again(UNKNOWN_PAUSE)
+        }
     }
 }

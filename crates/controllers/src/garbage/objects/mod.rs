@@ -1,5 +1,8 @@
 //! Objects as far as this controller reads them, and the requests that it makes about one.
 
+#[cfg(test)]
+mod tests;
+
 use std::borrow::Cow;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
