@@ -364,6 +364,6 @@ fn cycles_are_seen() {
 
 #[test]
 fn a_node_is_small() {
-    assert!(size_of::<Node>() <= 120, "{}", size_of::<Node>());
+    assert!(size_of::<Node>() <= 112, "{}", size_of::<Node>());
     assert!(size_of::<Reference>() <= 32, "{}", size_of::<Reference>());
 }
