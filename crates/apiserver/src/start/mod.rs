@@ -69,7 +69,7 @@ impl Api {
         let table = Table::builtin();
         let kinds = rhumb_api::kinds::all();
         let hub = start_hub(&options, &kinds).await?;
-        let registry = Registry::new(kinds, table, |prefix| hub.cache(prefix))?;
+        let registry = Registry::new(kinds, table, &options.gates, |prefix| hub.cache(prefix))?;
         let (policy, roles_changed) = policy::follow(&registry);
         let node_ports = hub
             .cache(&StoragePrefix::new(NODE_PORTS)?)
@@ -81,7 +81,7 @@ impl Api {
             store: options.store,
             hub,
             table,
-            defaults: Defaults::new(table, rhumb_api::defaults::by_type())?,
+            defaults: Defaults::new(table, rhumb_api::defaults::by_type_for(&options.gates))?,
             gates: options.gates,
             clock: options.clock,
             admission: options.admission,
@@ -116,7 +116,7 @@ async fn start_hub(options: &Options, kinds: &[Kind]) -> Result<Hub, StartError>
             projector: Arc::new(Projection::new(
                 stored.kind,
                 &stored.api_version,
-                forms(path, kinds, Table::builtin())?,
+                forms(path, kinds, Table::builtin(), &options.gates)?,
             )),
             indexes: options.indexes.of(stored.kind, path),
         });

@@ -58,6 +58,13 @@ impl Server {
         self.program = Program::start(self.directory.path(), self.program.port, &self.flags);
     }
 
+    /// Stops it, and starts it on the same data with other flags.
+    pub(crate) fn restart_with(&mut self, flags: &[&str]) {
+        self.stop();
+        self.flags = flags.iter().map(|&flag| flag.to_owned()).collect();
+        self.start_again();
+    }
+
     /// A client of the administrator.
     pub(crate) async fn client(&self) -> Client {
         self.client_with(|_| {}).await
