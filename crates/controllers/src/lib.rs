@@ -15,9 +15,11 @@
     )
 )]
 
+mod accounts;
 mod error;
 mod leader;
 mod namespaces;
+mod per_namespace;
 mod queue;
 mod resources;
 mod supervise;
@@ -53,7 +55,10 @@ pub trait Connect: fmt::Debug + Send + Sync {
 
 /// What a controller works with.
 struct Context {
+    /// Acts as the controller's own account, which may do what upstream lets it do.
     client: Client,
+    /// Lists and watches everything, as the control plane itself: accounts have no right to that.
+    reader: Client,
     options: Arc<Options>,
 }
 
@@ -74,8 +79,20 @@ impl fmt::Debug for Controller {
 }
 
 /// All that there are.
-pub const ALL: &[Controller] = &[Controller {
-    name: "namespace-controller",
-    account: Some("namespace-controller"),
-    run: |context| Box::pin(namespaces::run(context)),
-}];
+pub const ALL: &[Controller] = &[
+    Controller {
+        name: "namespace-controller",
+        account: Some("namespace-controller"),
+        run: |context| Box::pin(namespaces::run(context)),
+    },
+    Controller {
+        name: "serviceaccount-controller",
+        account: Some("service-account-controller"),
+        run: |context| Box::pin(accounts::run_default_account(context)),
+    },
+    Controller {
+        name: "root-ca-certificate-publisher-controller",
+        account: Some("root-ca-cert-publisher"),
+        run: |context| Box::pin(accounts::run_root_ca(context)),
+    },
+];

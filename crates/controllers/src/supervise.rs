@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::leader::Leadership;
@@ -21,7 +22,8 @@ pub async fn run(
     stop: CancellationToken,
 ) {
     let options = Arc::new(options);
-    let leadership = Leadership::new(connect.client(None), options.election.clone());
+    let own = connect.client(None);
+    let leadership = Leadership::new(own.clone(), options.election.clone());
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -30,7 +32,7 @@ pub async fn run(
         let work = join_all(
             controllers
                 .iter()
-                .map(|controller| keep_running(controller, &*connect, &options)),
+                .map(|controller| keep_running(controller, &*connect, &own, &options)),
         );
         tokio::select! {
             () = stop.cancelled() => {
@@ -43,10 +45,16 @@ pub async fn run(
     }
 }
 
-async fn keep_running(controller: &Controller, connect: &dyn Connect, options: &Arc<Options>) {
+async fn keep_running(
+    controller: &Controller,
+    connect: &dyn Connect,
+    reader: &Client,
+    options: &Arc<Options>,
+) {
     loop {
         let context = Context {
             client: connect.client(controller.account),
+            reader: reader.clone(),
             options: options.clone(),
         };
         // Its own task: a controller that is busy does not hold the others, and its panic is its own.
