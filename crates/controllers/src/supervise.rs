@@ -21,6 +21,9 @@ pub async fn run(
     options: Options,
     stop: CancellationToken,
 ) {
+    if controllers.is_empty() {
+        return stop.cancelled().await;
+    }
     let options = Arc::new(options);
     let own = connect.client(None);
     let leadership = Leadership::new(own.clone(), options.election.clone());

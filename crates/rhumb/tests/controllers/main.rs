@@ -1,0 +1,15 @@
+//! What the controllers of `rhumb up` and `rhumb controllers` do, seen by a client over TLS.
+
+#[path = "../kube_rs/make.rs"]
+#[allow(dead_code)]
+mod make;
+#[path = "../program/mod.rs"]
+mod program;
+#[path = "../kube_rs/support.rs"]
+#[allow(dead_code)]
+mod support;
+
+mod accounts;
+mod apart;
+mod namespaces;
+mod waiting;
