@@ -43,8 +43,16 @@ pub struct Options {
     pub election: Election,
     /// The certificates by which pods know the API server, as PEM; without them no config map tells.
     pub root_ca: Option<String>,
+    /// What signs tokens for secrets; without it they get none.
+    pub token_signer: Option<Arc<dyn SignToken>>,
     /// How long a node may be silent.
     pub node_monitor_grace_period: Duration,
+}
+
+/// Signs the tokens of service accounts that secrets hold.
+pub trait SignToken: fmt::Debug + Send + Sync {
+    /// `None` if it cannot be signed.
+    fn sign(&self, namespace: &str, account: &str, uid: &str, secret: &str) -> Option<String>;
 }
 
 /// Gives each controller a client that acts as its own account.
@@ -94,5 +102,10 @@ pub const ALL: &[Controller] = &[
         name: "root-ca-certificate-publisher-controller",
         account: Some("root-ca-cert-publisher"),
         run: |context| Box::pin(accounts::run_root_ca(context)),
+    },
+    Controller {
+        name: "serviceaccount-token-controller",
+        account: None,
+        run: |context| Box::pin(accounts::tokens::run(context)),
     },
 ];

@@ -1,4 +1,7 @@
-//! Service accounts: every namespace has its `default` one, and knows the certificates of the API server.
+//! Service accounts: every namespace has its `default` one and knows the certificates of the API server, and tokens
+//! in secrets come and go with their accounts (`tokens`).
+
+pub(crate) mod tokens;
 
 use std::collections::BTreeMap;
 

@@ -60,6 +60,7 @@ impl ControllerFlags {
                 name: self.leader_elect_resource_name.clone(),
             },
             root_ca,
+            token_signer: None,
             node_monitor_grace_period: self.node_monitor_grace_period,
         }
     }
