@@ -14,7 +14,6 @@ mod node_taint;
 mod priority;
 mod runtime_class;
 mod selection;
-#[allow(dead_code, reason = "off until every namespace gets its account")]
 mod service_account;
 mod storage_protection;
 #[cfg(test)]

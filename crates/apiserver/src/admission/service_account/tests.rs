@@ -2,7 +2,6 @@ use http::Method;
 use serde_json::json;
 
 use super::*;
-use crate::admission::Chain;
 use crate::testing::{Server, Setup, object};
 
 /// A pod, and what it is once the plugin has seen it.
@@ -324,11 +323,10 @@ fn account(name: &str) -> Value {
 
 async fn server() -> (Server, tempfile::TempDir) {
     let directory = tempfile::tempdir().expect("a directory");
-    let setup = Setup {
-        chain: Chain::default().with(ServiceAccount),
-        ..Setup::default()
-    };
-    (Server::open(directory.path(), setup).await, directory)
+    (
+        Server::open(directory.path(), Setup::default()).await,
+        directory,
+    )
 }
 
 /// Where the pods and the accounts of a new namespace are.
