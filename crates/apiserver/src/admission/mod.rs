@@ -14,6 +14,7 @@ mod node_taint;
 mod priority;
 mod runtime_class;
 mod selection;
+mod service_account;
 mod storage_protection;
 #[cfg(test)]
 mod tests;

@@ -167,7 +167,7 @@ pub(super) fn place_in_namespace(call: &Call<'_>, object: &mut Object) -> Result
 }
 
 /// A prefix and five characters without vowels or anything that could be mistaken for another.
-fn generate_name(prefix: &str) -> String {
+pub(crate) fn generate_name(prefix: &str) -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut end = prefix.len().min(NAME_PREFIX_BYTES_MAX);
     while !prefix.is_char_boundary(end) {
