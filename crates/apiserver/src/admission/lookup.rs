@@ -4,6 +4,7 @@ use rhumb_api::Object;
 use rhumb_cache::Entry;
 use rhumb_meta::{ObjectKey, Status};
 
+use super::Premise;
 use crate::resources::{Call, Storage};
 
 fn storage<'a>(call: &Call<'a>, group: &str, plural: &str) -> Option<&'a Storage> {
@@ -38,6 +39,27 @@ pub(super) async fn named_anywhere(
         Ok(key) => anywhere(call, group, plural, &key).await,
         Err(_) => Ok(None),
     }
+}
+
+/// An object without a namespace as the cache has it, and the premise that it stays as it is.
+pub(super) fn premise(
+    call: &Call<'_>,
+    group: &str,
+    plural: &str,
+    name: &str,
+) -> Result<Option<(Object, Premise)>, Status> {
+    let (Some(storage), Ok(key)) = (storage(call, group, plural), ObjectKey::cluster(name)) else {
+        return Ok(None);
+    };
+    let entry = storage.cache.get(&key).map_err(Status::internal_error)?;
+    let Some(entry) = entry else {
+        return Ok(None);
+    };
+    let premise = Premise {
+        key: storage.prefix.object(&key),
+        revision: entry.revision(),
+    };
+    Ok(Some((parse(&entry)?, premise)))
 }
 
 /// What the cache has at a key.
