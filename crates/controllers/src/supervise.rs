@@ -64,7 +64,7 @@ async fn keep_running(
         let mut task = AbortOnDrop(tokio::spawn((controller.run)(context)));
         match (&mut task.0).await {
             Ok(Ok(())) => {
-                tracing::warn!(controller = controller.name, "ended, and is started again")
+                tracing::warn!(controller = controller.name, "ended, and is started again");
             }
             Ok(Err(error)) => {
                 tracing::warn!(controller = controller.name, %error, "failed, and is started again");
