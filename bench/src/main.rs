@@ -5,6 +5,7 @@ mod cache;
 mod client;
 mod list;
 mod machine;
+mod namespace;
 mod open;
 mod plot;
 mod pods;
@@ -27,6 +28,8 @@ enum Bench {
     Cache(cache::Arguments),
     /// Lists of many pods, by a label, by a field and whole, beside kube-apiserver.
     List(list::Arguments),
+    /// The end of a full namespace, and what others notice of it.
+    Namespace(namespace::Arguments),
     /// Watchers of pods, each on a connection of its own, beside kube-apiserver.
     Watch(watch::Arguments),
     /// Writers on the embedded store and on an etcd server, both with fsync.
@@ -41,6 +44,7 @@ async fn main() -> ExitCode {
         Bench::Api(arguments) => api::run(arguments).await,
         Bench::Cache(arguments) => cache::run(arguments).await,
         Bench::List(arguments) => list::run(arguments).await,
+        Bench::Namespace(arguments) => namespace::run(arguments).await,
         Bench::Watch(arguments) => watch::run(arguments).await,
         Bench::Store(arguments) => store::run(arguments).await,
         Bench::Open(arguments) => open::run(arguments).await,

@@ -16,6 +16,9 @@ use crate::store::{EtcdServer, free_port};
 
 const START_PATIENCE: Duration = Duration::from_secs(120);
 
+/// Lets pods be made where there is no service account.
+const NO_ACCOUNTS: &str = "--disable-admission-plugins=ServiceAccount";
+
 /// How often a server is asked whether it is ready.
 const READY_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -223,6 +226,8 @@ fn start_rhumb(rhumb: &Rhumb, directory: &Path, port: u16) -> Result<Process> {
         .arg(directory.join("data"))
         .arg("--token-auth-file")
         .arg(directory.join("tokens.csv"))
+        // As the peer, which has no controllers that would make the accounts.
+        .arg(NO_ACCOUNTS)
         .args(&rhumb.flags);
     spawn(&mut command, directory)
 }
@@ -249,7 +254,7 @@ fn start_kubernetes(
         .arg("--service-account-issuer=https://kubernetes.default.svc")
         .arg("--service-cluster-ip-range=10.0.0.0/24")
         .arg("--authorization-mode=RBAC")
-        .arg("--disable-admission-plugins=ServiceAccount")
+        .arg(NO_ACCOUNTS)
         .arg("--endpoint-reconciler-type=none");
     spawn(&mut command, directory)
 }

@@ -115,15 +115,25 @@ impl Shell {
             directory,
             namespace,
         };
-        let made = shell.run(&Step {
-            command: "kubectl create namespace $NAMESPACE".into(),
+        shell.make("namespace", "$NAMESPACE")?;
+        // What pods run as; where there is a controller, that makes it, too.
+        shell.make("serviceaccount", "default")?;
+        Ok(shell)
+    }
+
+    /// Makes an object, unless it is there.
+    fn make(&self, kind: &str, name: &str) -> Result<()> {
+        let made = self.run(&Step {
+            command: format!("kubectl create {kind} {name}"),
             ..Step::default()
         })?;
+        let is_there =
+            |line: &String| line.ends_with(" created") || line.ends_with(" already exists");
         ensure!(
-            made == ["namespace/NAMESPACE created"],
-            "cannot make a namespace: {made:?}"
+            made.first().is_some_and(is_there),
+            "cannot make a {kind}: {made:?}"
         );
-        Ok(shell)
+        Ok(())
     }
 
     /// What the command prints, errors after all else, and its exit code if it fails.

@@ -7,7 +7,7 @@ use rhumb_meta::{GroupResource, GroupVersionKind};
 
 use crate::rules::NoRules;
 use crate::table::Printer;
-use crate::{Object, Rules, printers};
+use crate::{Gates, Object, Rules, printers};
 
 /// All that the server knows of a kind. Made at start for built-in kinds, at run time for custom ones.
 #[derive(Debug, Clone)]
@@ -34,6 +34,8 @@ pub struct Kind {
     pub selectable: Vec<Selectable>,
     /// Those of the selectable fields that few objects share a value of: lists by them look at no others.
     pub indexed: &'static [&'static str],
+    /// What stored objects are owed that were written without it.
+    pub mend: Option<Mend>,
     pub subresources: Vec<Subresource>,
     /// For a kind that brings its own; see [`Kind::printer`].
     pub printer: Option<Printer>,
@@ -42,6 +44,9 @@ pub struct Kind {
     pub deprecation: Option<&'static str>,
     pub rules: Arc<dyn Rules>,
 }
+
+/// Puts a stored object right as it is read; tells whether anything was wrong with it.
+pub type Mend = fn(&mut Object, &Gates) -> bool;
 
 /// Where kinds differ in how they are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -235,6 +240,7 @@ impl Kind {
             stored_as: None,
             selectable: Vec::new(),
             indexed: &[],
+            mend: None,
             subresources: Vec::new(),
             printer: None,
             writes: Writes::default(),
@@ -325,6 +331,12 @@ impl Kind {
 
     pub fn selectable(mut self, fields: &'static [Selectable]) -> Kind {
         self.selectable = fields.to_vec();
+        self
+    }
+
+    /// What every reader finds in an object, whatever is stored.
+    pub fn mend(mut self, mend: Mend) -> Kind {
+        self.mend = Some(mend);
         self
     }
 

@@ -36,7 +36,7 @@ mod workloads;
 
 pub use gates::Gates;
 pub use kind::{
-    Conversion, Generation, Kind, NameRule, Scope, Selectable, Served, Subresource,
+    Conversion, Generation, Kind, Mend, NameRule, Scope, Selectable, Served, Subresource,
     SubresourceKind, Verb, Writes,
 };
 pub use kinds::service_allocation;

@@ -13,7 +13,7 @@ use rhumb_auth::token::SigningKey;
 use rhumb_meta::SystemClock;
 use rhumb_store::embedded::{self, Embedded};
 use rhumb_store::{Expect, Transaction};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::admission::Chain;
 use crate::request::{Query, RequestInfo};
@@ -91,7 +91,19 @@ impl Server {
         })
         .await
         .expect("a server");
-        Server { api }
+        let server = Server { api };
+        server.make_default_account().await;
+        server
+    }
+
+    /// Pods need the account that a controller makes where there is one.
+    async fn make_default_account(&self) {
+        let account = json!({
+            "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"},
+        });
+        let path = "/api/v1/namespaces/default/serviceaccounts";
+        let (code, answer) = self.create(path, account).await;
+        assert!(matches!(code, 201 | 409), "{answer}");
     }
 
     pub(crate) async fn close(self) {

@@ -110,7 +110,7 @@ impl Leadership {
                 Ok(Ok(true)) => renewed = Instant::now(),
                 Ok(Ok(false)) => return,
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, "the lease of the controllers is not renewed")
+                    tracing::warn!(%error, "the lease of the controllers is not renewed");
                 }
                 Err(_) => tracing::warn!("the lease of the controllers is not renewed in time"),
             }

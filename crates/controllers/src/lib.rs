@@ -15,10 +15,12 @@
     )
 )]
 
+mod accounts;
 mod error;
 mod garbage;
 mod leader;
 mod namespaces;
+mod per_namespace;
 mod queue;
 mod resources;
 mod supervise;
@@ -42,8 +44,16 @@ pub struct Options {
     pub election: Election,
     /// The certificates by which pods know the API server, as PEM; without them no config map tells.
     pub root_ca: Option<String>,
+    /// What signs tokens for secrets; without it they get none.
+    pub token_signer: Option<Arc<dyn SignToken>>,
     /// How long a node may be silent.
     pub node_monitor_grace_period: Duration,
+}
+
+/// Signs the tokens of service accounts that secrets hold.
+pub trait SignToken: fmt::Debug + Send + Sync {
+    /// `None` if it cannot be signed.
+    fn sign(&self, namespace: &str, account: &str, uid: &str, secret: &str) -> Option<String>;
 }
 
 /// Gives each controller a client that acts as its own account.
@@ -54,7 +64,10 @@ pub trait Connect: fmt::Debug + Send + Sync {
 
 /// What a controller works with.
 struct Context {
+    /// Acts as the controller's own account, which may do what upstream lets it do.
     client: Client,
+    /// Lists and watches everything, as the control plane itself: accounts have no right to that.
+    reader: Client,
     options: Arc<Options>,
 }
 
@@ -85,5 +98,20 @@ pub const ALL: &[Controller] = &[
         name: "garbage-collector-controller",
         account: Some("generic-garbage-collector"),
         run: |context| Box::pin(garbage::run(context)),
+    },
+    Controller {
+        name: "serviceaccount-controller",
+        account: Some("service-account-controller"),
+        run: |context| Box::pin(accounts::run_default_account(context)),
+    },
+    Controller {
+        name: "root-ca-certificate-publisher-controller",
+        account: Some("root-ca-cert-publisher"),
+        run: |context| Box::pin(accounts::run_root_ca(context)),
+    },
+    Controller {
+        name: "serviceaccount-token-controller",
+        account: None,
+        run: |context| Box::pin(accounts::tokens::run(context)),
     },
 ];

@@ -205,12 +205,12 @@ mod tests {
     ) -> Vec<(&'static str, u128)> {
         let begun = Instant::now();
         let seen = RefCell::new(Vec::new());
-        let handle = RefCell::new(&mut handle);
+        let handle = tokio::sync::Mutex::new(&mut handle);
         let work = queue.work(workers, |key| {
             seen.borrow_mut().push((key, begun.elapsed().as_millis()));
             let handle = &handle;
             async move {
-                let mut handle = handle.borrow_mut();
+                let mut handle = handle.lock().await;
                 (*handle)(key).await
             }
         });

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::leader::Leadership;
@@ -20,8 +21,12 @@ pub async fn run(
     options: Options,
     stop: CancellationToken,
 ) {
+    if controllers.is_empty() {
+        return stop.cancelled().await;
+    }
     let options = Arc::new(options);
-    let leadership = Leadership::new(connect.client(None), options.election.clone());
+    let own = connect.client(None);
+    let leadership = Leadership::new(own.clone(), options.election.clone());
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -30,7 +35,7 @@ pub async fn run(
         let work = join_all(
             controllers
                 .iter()
-                .map(|controller| keep_running(controller, &*connect, &options)),
+                .map(|controller| keep_running(controller, &*connect, &own, &options)),
         );
         tokio::select! {
             () = stop.cancelled() => {
@@ -43,17 +48,23 @@ pub async fn run(
     }
 }
 
-async fn keep_running(controller: &Controller, connect: &dyn Connect, options: &Arc<Options>) {
+async fn keep_running(
+    controller: &Controller,
+    connect: &dyn Connect,
+    reader: &Client,
+    options: &Arc<Options>,
+) {
     loop {
         let context = Context {
             client: connect.client(controller.account),
+            reader: reader.clone(),
             options: options.clone(),
         };
         // Its own task: a controller that is busy does not hold the others, and its panic is its own.
         let mut task = AbortOnDrop(tokio::spawn((controller.run)(context)));
         match (&mut task.0).await {
             Ok(Ok(())) => {
-                tracing::warn!(controller = controller.name, "ended, and is started again")
+                tracing::warn!(controller = controller.name, "ended, and is started again");
             }
             Ok(Err(error)) => {
                 tracing::warn!(controller = controller.name, %error, "failed, and is started again");

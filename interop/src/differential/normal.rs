@@ -152,7 +152,9 @@ impl Normal {
         let mut rest = text;
         while let Some(next) = rest.chars().next() {
             let bytes = rest.as_bytes();
-            let found = scan::uuid(bytes).or_else(|| scan::time(bytes));
+            let found = scan::uuid(bytes)
+                .or_else(|| scan::time(bytes))
+                .or_else(|| scan::token_volume(bytes));
             match found.filter(|length| !self.is_written(&rest[..*length])) {
                 Some(length) => {
                     result.push_str(&self.placeholder(&rest[..length]));
@@ -168,6 +170,9 @@ impl Normal {
     }
 
     fn placeholder(&mut self, found: &str) -> String {
+        if scan::token_volume(found.as_bytes()).is_some() {
+            return "<token volume>".into();
+        }
         if found.contains('T') {
             let fraction = found.split_once('.').map_or(0, |(_, end)| end.len() - 1);
             return match fraction {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
 use super::case::{Case, Step, Topic};
@@ -85,20 +85,29 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// A server that cannot make one shows it in every answer that follows.
+    /// A server that cannot make one shows it in every answer that follows. The account is what pods run as; where
+    /// there is a controller, that makes it, too.
     async fn make_namespace(&mut self) {
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "${ns}"}});
+        self.make("/api/v1/namespaces", namespace).await;
+        let account =
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+        self.make("/api/v1/namespaces/${ns}/serviceaccounts", account)
+            .await;
+    }
+
+    async fn make(&mut self, path: &str, object: Value) {
         let step = Step {
-            request: "POST /api/v1/namespaces".into(),
-            body: Some(namespace),
+            request: format!("POST {path}"),
+            body: Some(object),
             ..Step::default()
         };
         let question = self.question(&step, None);
         match self.client.ask(&question).await {
-            Ok(reply) if reply.status.is_success() => {}
-            Ok(reply) => eprintln!("    no namespace for a case: {}", reply.status),
-            Err(error) => eprintln!("    no namespace for a case: {error:#}"),
+            Ok(reply) if reply.status.is_success() || reply.status == StatusCode::CONFLICT => {}
+            Ok(reply) => eprintln!("    a case cannot begin: {path}: {}", reply.status),
+            Err(error) => eprintln!("    a case cannot begin: {path}: {error:#}"),
         }
     }
 

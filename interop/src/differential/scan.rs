@@ -1,5 +1,7 @@
 //! Finds identities, times and numbers within text.
 
+const TOKEN_VOLUME: &str = "kube-api-access-";
+
 /// The length of the UUID that `text` begins with.
 pub(crate) fn uuid(text: &[u8]) -> Option<usize> {
     const DASHES: [usize; 4] = [8, 13, 18, 23];
@@ -32,6 +34,16 @@ pub(crate) fn time(text: &[u8]) -> Option<usize> {
     (fits && text.get(end) == Some(&b'Z')).then_some(end + 1)
 }
 
+/// The length of the name that `text` begins with, if that is of a volume with the token of a service account.
+pub(crate) fn token_volume(text: &[u8]) -> Option<usize> {
+    const RANDOM: usize = 5;
+    let random = text.strip_prefix(TOKEN_VOLUME.as_bytes())?.get(..RANDOM)?;
+    let fits = random
+        .iter()
+        .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    fits.then_some(TOKEN_VOLUME.len() + RANDOM)
+}
+
 /// How many digits `text` begins with.
 pub(crate) fn digits(text: &[u8]) -> usize {
     text.iter().take_while(|byte| byte.is_ascii_digit()).count()
@@ -62,6 +74,8 @@ mod tests {
         assert_eq!(time(b"2026-01-02T03:04:05Z"), Some(20));
         assert_eq!(time(b"2026-01-02T03:04:05.000006Z etc"), Some(27));
         assert_eq!(time(b"2026-01-02 03:04:05Z"), None);
+        assert_eq!(token_volume(b"kube-api-access-4x2bz, and"), Some(21));
+        assert_eq!(token_volume(b"kube-api-access-"), None);
         assert!(is_age("3d4h") && is_age("0s"));
         assert!(!is_age("") && !is_age("s") && !is_age("5") && !is_age("5x"));
     }

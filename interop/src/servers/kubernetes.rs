@@ -104,8 +104,6 @@ fn start_apiserver(directory: &Path, etcd_port: u16, port: u16) -> Result<Proces
         .arg("--service-cluster-ip-range=10.0.0.0/24")
         .arg("--authorization-mode=RBAC")
         .arg("--allow-privileged=true")
-        // Without controllers nobody makes the service account that each pod would need.
-        .arg("--disable-admission-plugins=ServiceAccount")
         .arg("--endpoint-reconciler-type=none");
     Process::start(&mut apiserver, directory.join("kube-apiserver.log"))
 }

@@ -19,7 +19,11 @@ fn without_identities(line: &str) -> String {
     let mut rest = line;
     while let Some(next) = rest.chars().next() {
         let bytes = rest.as_bytes();
-        let found = [(scan::uuid(bytes), "<uid>"), (scan::time(bytes), "<time>")];
+        let found = [
+            (scan::uuid(bytes), "<uid>"),
+            (scan::time(bytes), "<time>"),
+            (scan::token_volume(bytes), "<token volume>"),
+        ];
         match found
             .into_iter()
             .find_map(|(length, name)| length.zip(Some(name)))

@@ -107,6 +107,9 @@ fn fill_network_policy(policy: &mut Object) {
     fields::set(policy, "spec.policyTypes", types);
 }
 
+/// The label by which every namespace can be selected by its name.
+pub const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
+
 /// Puts the name of a namespace into its labels, over whatever a client has put there.
 pub fn label_namespace(namespace: &mut Object) {
     let name = fields::text(namespace, "metadata.name");
@@ -114,7 +117,7 @@ pub fn label_namespace(namespace: &mut Object) {
         return;
     }
     if let Some(labels) = fields::object_at(namespace, "metadata.labels") {
-        labels.insert("kubernetes.io/metadata.name".to_owned(), json!(name));
+        labels.insert(NAMESPACE_LABEL.to_owned(), json!(name));
     }
 }
 

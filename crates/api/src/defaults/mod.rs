@@ -8,7 +8,7 @@ mod workloads;
 use crate::gates::Feature;
 use crate::{Gates, Object};
 
-pub use cluster::label_namespace;
+pub use cluster::{NAMESPACE_LABEL, label_namespace};
 
 /// Fills in what was left out of one object of a type.
 pub type Fill = fn(&mut Object);

@@ -4,6 +4,7 @@ use rhumb_api::Object;
 use rhumb_cache::Entry;
 use rhumb_meta::{ObjectKey, Status};
 
+use super::Premise;
 use crate::resources::{Call, Storage};
 
 fn storage<'a>(call: &Call<'a>, group: &str, plural: &str) -> Option<&'a Storage> {
@@ -21,11 +22,10 @@ pub(super) fn named(
     plural: &str,
     name: &str,
 ) -> Result<Option<Object>, Status> {
-    let (Some(storage), Ok(key)) = (storage(call, group, plural), ObjectKey::cluster(name)) else {
-        return Ok(None);
-    };
-    let entry = storage.cache.get(&key).map_err(Status::internal_error)?;
-    entry.map(|entry| parse(&entry)).transpose()
+    match ObjectKey::cluster(name) {
+        Ok(key) => cached(call, group, plural, &key),
+        Err(_) => Ok(None),
+    }
 }
 
 /// The same, and if the cache has none, from the store: another server may have made it just now.
@@ -35,13 +35,61 @@ pub(super) async fn named_anywhere(
     plural: &str,
     name: &str,
 ) -> Result<Option<Object>, Status> {
-    if let Some(object) = named(call, group, plural, name)? {
-        return Ok(Some(object));
+    match ObjectKey::cluster(name) {
+        Ok(key) => anywhere(call, group, plural, &key).await,
+        Err(_) => Ok(None),
     }
+}
+
+/// An object without a namespace as the cache has it, and the premise that it stays as it is.
+pub(super) fn premise(
+    call: &Call<'_>,
+    group: &str,
+    plural: &str,
+    name: &str,
+) -> Result<Option<(Object, Premise)>, Status> {
     let (Some(storage), Ok(key)) = (storage(call, group, plural), ObjectKey::cluster(name)) else {
         return Ok(None);
     };
-    let entry = call.api.store.get(&storage.prefix.object(&key)).await;
+    let entry = storage.cache.get(&key).map_err(Status::internal_error)?;
+    let Some(entry) = entry else {
+        return Ok(None);
+    };
+    let premise = Premise {
+        key: storage.prefix.object(&key),
+        revision: entry.revision(),
+    };
+    Ok(Some((parse(&entry)?, premise)))
+}
+
+/// What the cache has at a key.
+pub(super) fn cached(
+    call: &Call<'_>,
+    group: &str,
+    plural: &str,
+    key: &ObjectKey,
+) -> Result<Option<Object>, Status> {
+    let Some(storage) = storage(call, group, plural) else {
+        return Ok(None);
+    };
+    let entry = storage.cache.get(key).map_err(Status::internal_error)?;
+    entry.map(|entry| parse(&entry)).transpose()
+}
+
+/// What the cache has at a key, or else the store.
+pub(super) async fn anywhere(
+    call: &Call<'_>,
+    group: &str,
+    plural: &str,
+    key: &ObjectKey,
+) -> Result<Option<Object>, Status> {
+    if let Some(object) = cached(call, group, plural, key)? {
+        return Ok(Some(object));
+    }
+    let Some(storage) = storage(call, group, plural) else {
+        return Ok(None);
+    };
+    let entry = call.api.store.get(&storage.prefix.object(key)).await;
     match entry.map_err(Status::internal_error)? {
         Some(entry) => storage
             .forms

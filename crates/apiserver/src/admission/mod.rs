@@ -14,6 +14,7 @@ mod node_taint;
 mod priority;
 mod runtime_class;
 mod selection;
+mod service_account;
 mod storage_protection;
 #[cfg(test)]
 mod tests;
@@ -23,7 +24,7 @@ use std::fmt::Debug;
 
 use async_trait::async_trait;
 use rhumb_api::Object;
-use rhumb_meta::Status;
+use rhumb_meta::{Revision, Status};
 
 use crate::objects::Metadata;
 use crate::resources::Call;
@@ -109,6 +110,23 @@ pub trait Plugin: Debug + Send + Sync {
     ) -> Result<(), Status> {
         Ok(())
     }
+
+    /// What the creation of the final object rests on. Asked right before the commit, and again if that fails
+    /// because it is no longer so.
+    fn premise(
+        &self,
+        _attributes: &Attributes<'_>,
+        _object: &Object,
+    ) -> Result<Option<Premise>, Status> {
+        Ok(None)
+    }
+}
+
+/// What lets a write in only as long as it is so: checked again as the write is committed.
+#[derive(Debug)]
+pub struct Premise {
+    pub key: String,
+    pub revision: Revision,
 }
 
 /// The plugins in their order.
@@ -150,6 +168,18 @@ impl Chain {
             plugin.validate(attributes, object).await?;
         }
         Ok(())
+    }
+
+    pub fn premises(
+        &self,
+        attributes: &Attributes<'_>,
+        object: &Object,
+    ) -> Result<Vec<Premise>, Status> {
+        let premises = self
+            .0
+            .iter()
+            .map(|plugin| plugin.premise(attributes, object));
+        premises.filter_map(Result::transpose).collect()
     }
 
     /// Both, for what is asked and not stored.

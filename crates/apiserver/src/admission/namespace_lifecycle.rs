@@ -5,7 +5,7 @@ use rhumb_api::{Object, fields};
 use rhumb_meta::status::{CauseType, StatusCause};
 use rhumb_meta::{GroupResource, Status};
 
-use super::{Attributes, Operation, Plugin, lookup};
+use super::{Attributes, Operation, Plugin, Premise, lookup};
 
 /// Namespaces that no one may delete.
 const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
@@ -36,12 +36,35 @@ impl Plugin for NamespaceLifecycle {
         let namespace = lookup::named_anywhere(attributes.call, "", "namespaces", name)
             .await?
             .ok_or_else(|| Status::not_found(&GroupResource::new("", "namespaces"), name))?;
-        let is_going = fields::str(&namespace, "status.phase") == "Terminating";
-        if attributes.operation == Operation::Create && is_going {
+        if attributes.operation == Operation::Create && is_going(&namespace) {
             return Err(terminating(attributes, object, name));
         }
         Ok(())
     }
+
+    /// The namespace that it was let into: one that begins to end meanwhile is emptied once, and what came later
+    /// would stay for ever.
+    fn premise(
+        &self,
+        attributes: &Attributes<'_>,
+        object: &Object,
+    ) -> Result<Option<Premise>, Status> {
+        let Some(name) = attributes.call.namespace() else {
+            return Ok(None);
+        };
+        let Some((namespace, premise)) = lookup::premise(attributes.call, "", "namespaces", name)?
+        else {
+            return Ok(None);
+        };
+        if is_going(&namespace) {
+            return Err(terminating(attributes, Some(object), name));
+        }
+        Ok(Some(premise))
+    }
+}
+
+fn is_going(namespace: &Object) -> bool {
+    fields::str(namespace, "status.phase") == "Terminating"
 }
 
 fn check_immortal(attributes: &Attributes<'_>) -> Result<(), Status> {

@@ -8,6 +8,7 @@ use super::namespace_lifecycle::NamespaceLifecycle;
 use super::node_taint::TaintNodesByCondition;
 use super::priority::Priority;
 use super::runtime_class::RuntimeClass;
+use super::service_account::ServiceAccount;
 use super::storage_protection::StorageProtection;
 use super::volume_resize::VolumeResize;
 use super::{Chain, Plugin};
@@ -33,7 +34,7 @@ const ORDER: &[(&str, Known)] = &[
     ("NamespaceExists", Known::Off),
     ("LimitPodHardAntiAffinityTopology", Known::Off),
     ("LimitRanger", Known::Later),
-    ("ServiceAccount", Known::Later),
+    ("ServiceAccount", Known::Here(|| Box::new(ServiceAccount))),
     ("NodeRestriction", Known::Off),
     (
         "TaintNodesByCondition",

@@ -1,7 +1,7 @@
 //! The forms in which objects may be stored: ours is JSON in one version, but other servers on the same store may
 //! have written protobuf, or another version.
 
-use rhumb_api::{Conversion, Object};
+use rhumb_api::{Conversion, Gates, Mend, Object};
 use rhumb_schema::protobuf::{self, Envelope};
 use rhumb_schema::{Table, TypeId};
 use serde_json::Value;
@@ -22,6 +22,7 @@ pub struct Forms {
     table: &'static Table,
     stored: Form,
     others: Vec<Form>,
+    mend: Option<(Mend, Gates)>,
 }
 
 impl Forms {
@@ -30,7 +31,22 @@ impl Forms {
             table,
             stored,
             others,
+            mend: None,
         }
+    }
+
+    /// Every object that is read is put right by this.
+    #[must_use]
+    pub fn mended(mut self, mend: Mend, gates: Gates) -> Forms {
+        self.mend = Some((mend, gates));
+        self
+    }
+
+    /// Whether the object has to be read to know what it holds: its bytes alone do not tell.
+    pub fn is_to_mend(&self, stored: &[u8]) -> bool {
+        self.mend.is_some_and(|(mend, gates)| {
+            serde_json::from_slice(stored).is_ok_and(|mut object| mend(&mut object, &gates))
+        })
     }
 
     /// The object in the version that is stored. The error tells nothing of what the object holds.
@@ -46,6 +62,9 @@ impl Forms {
         ];
         for (name, value) in types {
             object.insert(name.into(), Value::from(&**value));
+        }
+        if let Some((mend, gates)) = &self.mend {
+            mend(&mut object, gates);
         }
         Ok(object)
     }

@@ -92,7 +92,8 @@ impl Projector for Projection {
         stored: &Bytes,
         revision: Revision,
     ) -> Result<rhumb_cache::Projection, ProjectionError> {
-        let Some(json) = self.encoder.served(stored, revision) else {
+        let served = self.encoder.served(stored, revision);
+        let Some(json) = served.filter(|_| !self.forms.is_to_mend(stored)) else {
             // What was written by someone else may have any form, and its keys in any order.
             let mut object = self.forms.read(stored).map_err(ProjectionError)?;
             let stored = self.encoder.stored(&mut object).map_err(unreadable)?;

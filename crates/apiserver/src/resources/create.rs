@@ -1,12 +1,13 @@
 //! POST to a collection.
 
 use rhumb_api::Object;
-use rhumb_meta::{ObjectKey, Status};
+use rhumb_meta::{ObjectKey, Revision, Status};
 use rhumb_store::{Error, Expect, Transaction};
 
 use super::get::parse_uint;
 use super::write::with;
 use super::{Call, Claim, Storage, render};
+use crate::admission;
 use crate::http::Reply;
 use crate::objects::{Metadata, MetadataMut};
 use crate::request::WriteOptions;
@@ -17,6 +18,9 @@ const NAME_ATTEMPTS_MAX: usize = 8;
 /// How often something else is chosen for an object when others have what was chosen. Each time somebody got
 /// something, so this ends soon.
 const CHOICES_MAX: usize = 64;
+
+/// How often what an object is let in for may be another than it was before the client is told to come back.
+const PREMISES_MAX: usize = 64;
 
 /// What is left of a generated name for the prefix.
 const NAME_PREFIX_BYTES_MAX: usize = 58;
@@ -107,7 +111,7 @@ async fn try_store_new(
     let storage_key = storage.prefix.object(&key);
     let put = Transaction::new().put(storage_key.as_str(), bytes, Expect::Absent);
     let companions = call.companion_operations(None, Some(&object))?;
-    match call.commit(with(put, companions)).await {
+    match commit_new(call, &object, with(put, companions)).await? {
         Ok(revision) => {
             object.set_meta("resourceVersion", revision.to_string());
             Ok(Some(object))
@@ -119,6 +123,36 @@ async fn try_store_new(
         },
         Err(error) => Err(call.store_failed(&error)),
     }
+}
+
+/// Commits as long as what the object was let in for is so.
+async fn commit_new(
+    call: &Call<'_>,
+    object: &Object,
+    transaction: Transaction,
+) -> Result<Result<Revision, Error>, Status> {
+    let attributes = call.attributes(admission::Operation::Create, None, false);
+    for _ in 0..PREMISES_MAX {
+        let premises = call.api.admission.premises(&attributes, object)?;
+        let guarded = premises
+            .iter()
+            .fold(transaction.clone(), |guarded, premise| {
+                guarded.check(&*premise.key, Expect::At(premise.revision))
+            });
+        match call.commit(guarded).await {
+            Err(Error::Conflict(conflict))
+                if premises.iter().any(|premise| premise.key == *conflict.key) =>
+            {
+                call.api.fresh(call).await?;
+            }
+            done => return Ok(done),
+        }
+    }
+    Err(Status::server_timeout(
+        &call.resource.group_resource,
+        call.verb,
+        1,
+    ))
 }
 
 /// The error for a name that is taken. It says so if the name will be free again.
@@ -167,7 +201,7 @@ pub(super) fn place_in_namespace(call: &Call<'_>, object: &mut Object) -> Result
 }
 
 /// A prefix and five characters without vowels or anything that could be mistaken for another.
-fn generate_name(prefix: &str) -> String {
+pub(crate) fn generate_name(prefix: &str) -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut end = prefix.len().min(NAME_PREFIX_BYTES_MAX);
     while !prefix.is_char_boundary(end) {

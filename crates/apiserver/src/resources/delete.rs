@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::stream::{self, TryStreamExt};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use rhumb_api::{Object, View};
@@ -21,6 +22,9 @@ use crate::objects::{Metadata, MetadataMut};
 use crate::request::{ALL_FORMS, DeleteOptions, ListOptions, Media};
 
 const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
+/// Deletions of one collection that are under way together: they share a commit, and others find room beside
+/// them.
+const DELETIONS_AT_ONCE: usize = 32;
 
 pub(super) async fn delete(call: &Call<'_>) -> Result<Reply, Status> {
     let options = delete_options(call)?;
@@ -57,12 +61,17 @@ pub(super) async fn delete_collection(call: &Call<'_>) -> Result<Reply, Status> 
     let selection = ListOptions::parse(call.query, false)?;
     let page = list::select(call, &selection).await?;
     warn_of_orphans(call, &options);
-    for entry in &page.entries {
-        match delete_key(call, entry.key(), &options, Admission::Ask).await {
-            Err(status) if !status.is_not_found() => return Err(status),
-            _ => {}
-        }
-    }
+    stream::iter(page.entries.iter().map(Ok))
+        .try_for_each_concurrent(DELETIONS_AT_ONCE, |entry| {
+            let options = &options;
+            async move {
+                match delete_key(call, entry.key(), options, Admission::Ask).await {
+                    Err(status) if !status.is_not_found() => Err(status),
+                    _ => Ok(()),
+                }
+            }
+        })
+        .await?;
     // As upstream does, the answer lists the objects as they were found.
     list::reply(call, &shape, page)
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rhumb_api::{Kind, Served};
+use rhumb_api::{Gates, Kind, Served};
 use rhumb_cache::Cache;
 use rhumb_meta::{GroupKind, GroupResource, GroupVersionKind, StoragePrefix};
 use rhumb_schema::{Table, TypeId};
@@ -115,13 +115,20 @@ pub fn stored_kinds(kinds: &[Kind]) -> Vec<(&str, StoredAs<'_>)> {
 }
 
 /// The forms in which other servers may have stored the objects below a path: all versions of all its kinds.
-pub fn forms(path: &str, kinds: &[Kind], table: &'static Table) -> Result<Forms, RegistryError> {
+pub fn forms(
+    path: &str,
+    kinds: &[Kind],
+    table: &'static Table,
+    gates: &Gates,
+) -> Result<Forms, RegistryError> {
     let mut stored = None;
+    let mut mend = None;
     let mut others = Vec::new();
     for kind in kinds
         .iter()
         .filter(|kind| kind.storage.as_deref() == Some(path))
     {
+        mend = mend.or(kind.mend);
         for served in &kind.versions {
             let form = Form {
                 api_version: api_version(&kind.group, &served.version).into(),
@@ -139,7 +146,11 @@ pub fn forms(path: &str, kinds: &[Kind], table: &'static Table) -> Result<Forms,
         kind: path.to_owned(),
         reason: format!("no version is stored under {path}"),
     })?;
-    Ok(Forms::new(table, stored, others))
+    let forms = Forms::new(table, stored, others);
+    Ok(match mend {
+        Some(mend) => forms.mended(mend, *gates),
+        None => forms,
+    })
 }
 
 fn type_of(table: &Table, kind: &Kind, name: &str) -> Result<TypeId, RegistryError> {
@@ -162,6 +173,7 @@ impl Registry {
     pub fn new(
         kinds: Vec<Kind>,
         table: &'static Table,
+        gates: &Gates,
         cache: impl Fn(&StoragePrefix) -> Option<Cache>,
     ) -> Result<Registry, RegistryError> {
         let mut registry = Registry::default();
@@ -186,7 +198,7 @@ impl Registry {
                             .ok_or_else(|| fail(format!("nothing caches {path}")))?,
                         prefix,
                         schema: type_of(table, kind, stored.schema)?,
-                        forms: forms(path, &kinds, table)?,
+                        forms: forms(path, &kinds, table, gates)?,
                         encoder: Encoder::new(&stored.api_version, &stored.kind.name),
                         api_version: stored.api_version.clone(),
                     })

@@ -63,6 +63,8 @@ enum Attempt {
 enum Plan {
     /// Nothing has to be written; this is the answer.
     Answer(Object),
+    /// The object stays as it was read. What is stored may still have another form than these bytes.
+    Same(Bytes, Step),
     Commit(Step),
 }
 
@@ -166,6 +168,17 @@ impl Call<'_> {
         let change = edit.edit(current).await?;
         let mut step = match self.plan(&storage_key, current, change)? {
             Plan::Answer(object) => return Ok(done(object, false)),
+            Plan::Same(bytes, mut step) => match self
+                .is_stored(&storage_key, current.revision, &bytes)
+                .await?
+            {
+                None => return Ok(Attempt::Changed),
+                Some(false) => step,
+                Some(true) => {
+                    step.set_version(current.revision);
+                    return Ok(done(step.object, false));
+                }
+            },
             Plan::Commit(step) => step,
         };
         if dry_run {
@@ -185,6 +198,26 @@ impl Call<'_> {
             },
             Err(error) => Err(self.store_failed(&error)),
         }
+    }
+
+    /// Whether these are the bytes that are stored; `None` if the revision is no longer the latest. An object that
+    /// somebody else stored in another form, or that is put right as it is read, is written anew by a write that
+    /// changes nothing: so do those who migrate what is stored.
+    async fn is_stored(
+        &self,
+        key: &str,
+        revision: Revision,
+        bytes: &[u8],
+    ) -> Result<Option<bool>, Status> {
+        let entry = self
+            .api
+            .store
+            .get(key)
+            .await
+            .map_err(|error| self.store_failed(&error))?;
+        Ok(entry
+            .filter(|entry| entry.modified == revision)
+            .map(|entry| *entry.value == *bytes))
     }
 
     /// What a change means for the store.
@@ -212,8 +245,14 @@ impl Call<'_> {
             Change::Put(mut object, claim) => {
                 let bytes = self.encode(storage, &mut object)?;
                 if bytes == self.encode(storage, &mut old.clone())? {
-                    object.set_meta("resourceVersion", current.revision.to_string());
-                    return Ok(Plan::Answer(object));
+                    let step = Step {
+                        transaction: Transaction::new().put(key, bytes.clone(), expect),
+                        object,
+                        deleted: false,
+                        claim,
+                        keeps_version: false,
+                    };
+                    return Ok(Plan::Same(bytes, step));
                 }
                 let companions = self.companion_operations(Some(old), Some(&object))?;
                 Ok(Plan::Commit(Step {

@@ -180,7 +180,10 @@ impl Service {
                 other
             }
         };
-        trace.place = self.inflight.enter(info)?;
+        // Parts of this process have limits of their own, and others depend on them.
+        if peer.known.is_none() {
+            trace.place = self.inflight.enter(info)?;
+        }
         trace.decision(route::authorize(&self.api, &user, info))?;
         let body = match parts.method {
             Method::POST | Method::PUT | Method::PATCH | Method::DELETE => read_body(body).await?,

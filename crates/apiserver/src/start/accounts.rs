@@ -1,10 +1,18 @@
 //! What service-account tokens are checked against.
 
-use rhumb_auth::token::{AccountSource, ObjectKind, ObjectState};
-use rhumb_cache::Cache;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rhumb_auth::token::{
+    AccountSource, INVALID_SINCE_LABEL, LAST_USED_LABEL, ObjectKind, ObjectState, TokenSecret,
+};
+use rhumb_cache::{Cache, Entry};
 use rhumb_meta::{ObjectKey, Timestamp};
 use serde::Deserialize;
 
+use super::token_use::Uses;
 use crate::resources::Registry;
 
 /// Looks up, in the caches, the objects that tokens are bound to.
@@ -14,6 +22,7 @@ pub(super) struct Accounts {
     pods: Option<Cache>,
     secrets: Option<Cache>,
     nodes: Option<Cache>,
+    uses: Uses,
 }
 
 #[derive(Deserialize)]
@@ -28,16 +37,45 @@ struct BoundMetadata {
     deletion_timestamp: Option<String>,
 }
 
+/// A secret with a token.
+#[derive(Deserialize)]
+struct Holder {
+    metadata: HolderMetadata,
+    #[serde(default)]
+    data: HolderData,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct HolderMetadata {
+    deletion_timestamp: Option<String>,
+    #[serde(default)]
+    labels: HashMap<String, String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct HolderData {
+    token: String,
+}
+
 impl Accounts {
-    pub(super) fn new(registry: &Registry) -> Accounts {
+    pub(super) fn new(registry: &Registry, uses: Uses) -> Accounts {
         let cache = |plural: &str| Some(registry.find("", plural)?.storage.as_ref()?.cache.clone());
         Accounts {
             service_accounts: cache("serviceaccounts"),
             pods: cache("pods"),
             secrets: cache("secrets"),
             nodes: cache("nodes"),
+            uses,
         }
     }
+}
+
+fn entry(cache: Option<&Cache>, namespace: &str, name: &str) -> Option<Arc<Entry>> {
+    let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
+    let key = ObjectKey::new(namespace, name).ok()?;
+    cache?.get(&key).ok()?
 }
 
 impl AccountSource for Accounts {
@@ -48,9 +86,7 @@ impl AccountSource for Accounts {
             ObjectKind::Secret => &self.secrets,
             ObjectKind::Node => &self.nodes,
         };
-        let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
-        let key = ObjectKey::new(namespace, name).ok()?;
-        let entry = cache.as_ref()?.get(&key).ok()??;
+        let entry = entry(cache.as_ref(), namespace, name)?;
         let bound: Bound = serde_json::from_slice(entry.json_slice()).ok()?;
         Some(ObjectState {
             uid: bound.metadata.uid,
@@ -59,5 +95,21 @@ impl AccountSource for Accounts {
                 .deletion_timestamp
                 .and_then(|time| time.parse::<Timestamp>().ok()),
         })
+    }
+
+    fn token_secret(&self, namespace: &str, name: &str) -> Option<TokenSecret> {
+        let entry = entry(self.secrets.as_ref(), namespace, name)?;
+        let Holder { metadata, data } = serde_json::from_slice(entry.json_slice()).ok()?;
+        let label = |key: &str| metadata.labels.get(key).cloned().unwrap_or_default();
+        Some(TokenSecret {
+            token: STANDARD.decode(data.token).ok()?,
+            is_deleting: metadata.deletion_timestamp.is_some(),
+            is_marked_invalid: !label(INVALID_SINCE_LABEL).is_empty(),
+            last_used: label(LAST_USED_LABEL),
+        })
+    }
+
+    fn note_use(&self, namespace: &str, secret: &str, day: &str) {
+        self.uses.note(namespace, secret, day);
     }
 }

@@ -7,6 +7,7 @@ mod companions;
 mod indexes;
 mod policy;
 mod services;
+mod token_use;
 
 pub use indexes::{Indexes, IndexesError};
 
@@ -69,19 +70,21 @@ impl Api {
         let table = Table::builtin();
         let kinds = rhumb_api::kinds::all();
         let hub = start_hub(&options, &kinds).await?;
-        let registry = Registry::new(kinds, table, |prefix| hub.cache(prefix))?;
+        let registry = Registry::new(kinds, table, &options.gates, |prefix| hub.cache(prefix))?;
         let (policy, roles_changed) = policy::follow(&registry);
         let node_ports = hub
             .cache(&StoragePrefix::new(NODE_PORTS)?)
             .ok_or_else(|| StartError::Bootstrap("node ports are not cached".to_owned()))?;
         let allocator = ServiceAllocator::new(options.services.clone(), node_ports);
+        let (uses, notes) = token_use::notes();
+        let accounts = accounts::Accounts::new(&registry, uses);
         let (authenticator, issuer) =
-            service_accounts(options.issuer, options.service_account_key, &registry);
+            service_accounts(options.issuer, options.service_account_key, accounts);
         let api = Arc::new(Api {
             store: options.store,
             hub,
             table,
-            defaults: Defaults::new(table, rhumb_api::defaults::by_type())?,
+            defaults: Defaults::new(table, rhumb_api::defaults::by_type_for(&options.gates))?,
             gates: options.gates,
             clock: options.clock,
             admission: options.admission,
@@ -104,6 +107,7 @@ impl Api {
             .await
             .map_err(StartError::Bootstrap)?;
         aggregation::keep(&api, roles_changed);
+        token_use::keep(&api, notes);
         Ok(api)
     }
 }
@@ -116,7 +120,7 @@ async fn start_hub(options: &Options, kinds: &[Kind]) -> Result<Hub, StartError>
             projector: Arc::new(Projection::new(
                 stored.kind,
                 &stored.api_version,
-                forms(path, kinds, Table::builtin())?,
+                forms(path, kinds, Table::builtin(), &options.gates)?,
             )),
             indexes: options.indexes.of(stored.kind, path),
         });
@@ -139,14 +143,14 @@ async fn start_hub(options: &Options, kinds: &[Kind]) -> Result<Hub, StartError>
 fn service_accounts(
     issuer: String,
     key: SigningKey,
-    registry: &Registry,
+    accounts: accounts::Accounts,
 ) -> (Authenticator, Issuer) {
     let audiences = vec![issuer.clone()];
     let verifier = Verifier::new(
         issuer.clone(),
         audiences.clone(),
         vec![key.public().clone()],
-        Arc::new(accounts::Accounts::new(registry)),
+        Arc::new(accounts),
     );
     let authenticator = Authenticator::new().with_service_accounts(Arc::new(verifier));
     (authenticator, Issuer::new(issuer, audiences, key))

@@ -139,6 +139,7 @@ fn report(outcome: Result<(), rhumb_auth::rbac::ApplyError>) {
 mod tests {
     use std::time::Duration;
 
+    use rhumb_api::Gates;
     use rhumb_cache::{Hub, Options, Resource};
     use rhumb_meta::StoragePrefix;
     use rhumb_schema::Table;
@@ -158,7 +159,7 @@ mod tests {
         let kinds = rhumb_api::kinds::all();
         let stored = stored_kinds(&kinds);
         let (_, stored) = stored.iter().find(|(path, _)| *path == PATH).expect(PATH);
-        let forms = forms(PATH, &kinds, Table::builtin()).expect("forms");
+        let forms = forms(PATH, &kinds, Table::builtin(), &Gates::default()).expect("forms");
         let projector = Projection::new(stored.kind, &stored.api_version, forms);
         let resource = Resource {
             prefix: StoragePrefix::new(PATH).expect("a prefix"),

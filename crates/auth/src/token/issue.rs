@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rhumb_meta::Timestamp;
 use rhumb_meta::field::{Error, ErrorList, Path};
+use serde::Serialize;
 use serde_json::json;
 
 use super::claims::{BoundObject, Claims, Kubernetes, ObjectRef, Seconds};
@@ -141,24 +142,25 @@ impl Issuer {
         };
         claims.kubernetes.bind(request.bound);
         Ok(Issued {
-            token: self.sign(&claims)?,
+            token: signed(&self.key, &claims)?,
             audiences,
             expiration: now.saturating_add(Duration::from_secs(seconds.unsigned_abs())),
             credential_id: format!("JTI={jti}"),
         })
     }
+}
 
-    fn sign(&self, claims: &Claims) -> Result<String, IssuerError> {
-        let public = self.key.public();
-        let header = json!({"alg": public.algorithm(), "kid": public.id()});
-        let mut token = URL_SAFE_NO_PAD.encode(header.to_string());
-        token.push('.');
-        URL_SAFE_NO_PAD.encode_string(serde_json::to_vec(claims)?, &mut token);
-        let signature = self.key.sign(token.as_bytes())?;
-        token.push('.');
-        URL_SAFE_NO_PAD.encode_string(signature, &mut token);
-        Ok(token)
-    }
+/// The claims as a token that the key signed.
+pub(super) fn signed(key: &SigningKey, claims: &impl Serialize) -> Result<String, IssuerError> {
+    let public = key.public();
+    let header = json!({"alg": public.algorithm(), "kid": public.id()});
+    let mut token = URL_SAFE_NO_PAD.encode(header.to_string());
+    token.push('.');
+    URL_SAFE_NO_PAD.encode_string(serde_json::to_vec(claims)?, &mut token);
+    let signature = key.sign(token.as_bytes())?;
+    token.push('.');
+    URL_SAFE_NO_PAD.encode_string(signature, &mut token);
+    Ok(token)
 }
 
 impl Kubernetes {

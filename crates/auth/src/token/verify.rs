@@ -14,6 +14,7 @@ use serde::Deserialize;
 
 use super::claims::{Claims, ObjectRef, Seconds};
 use super::key::VerifyingKey;
+use super::legacy::{self, LegacyClaims, LegacyError, TokenSecret};
 use crate::rbac::QuotedList;
 use crate::user::User;
 
@@ -30,6 +31,15 @@ const REMEMBERED_MAX: usize = 8192;
 pub trait AccountSource: Send + Sync + fmt::Debug {
     /// The namespace is empty for a node.
     fn look_up(&self, kind: ObjectKind, namespace: &str, name: &str) -> Option<ObjectState>;
+
+    /// A secret that may hold a token. Who has no secrets accepts no tokens that lie in them.
+    fn token_secret(&self, _namespace: &str, _name: &str) -> Option<TokenSecret> {
+        None
+    }
+
+    /// Is told of the first use, on a day, of the token in a secret, and may be told again until the secret says so
+    /// ([`LAST_USED_LABEL`](super::LAST_USED_LABEL)).
+    fn note_use(&self, _namespace: &str, _secret: &str, _day: &str) {}
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -85,6 +95,8 @@ pub enum VerifyError {
     },
     #[error("service account token has been invalidated")]
     Invalidated,
+    #[error(transparent)]
+    Legacy(#[from] LegacyError),
 }
 
 /// A good token.
@@ -97,13 +109,19 @@ pub struct Verified {
     pub stale: Option<Duration>,
 }
 
-/// Checks tokens of one issuer.
+/// What a signature was found good for.
+enum Signed {
+    Bound(Box<Claims>),
+    Legacy(LegacyClaims),
+}
+
+/// Checks tokens of one issuer, and those in secrets, which have an issuer of their own.
 pub struct Verifier {
     issuer: String,
     audiences: Vec<String>,
     keys: Vec<VerifyingKey>,
     source: Arc<dyn AccountSource>,
-    remembered: Mutex<HashMap<[u8; 32], Arc<Claims>>>,
+    remembered: Mutex<HashMap<[u8; 32], Arc<Signed>>>,
 }
 
 impl fmt::Debug for Verifier {
@@ -154,10 +172,29 @@ impl Verifier {
         audiences: &[String],
         now: Timestamp,
     ) -> Result<Verified, VerifyError> {
-        let claims = self.signed_claims(token)?;
-        let audiences = self.common_audiences(&claims, audiences)?;
-        check_times(&claims, now)?;
-        self.check_objects(&claims, now)?;
+        match &*self.signed_claims(token)? {
+            Signed::Bound(claims) => self.verify_bound(claims, audiences, now),
+            Signed::Legacy(claims) => {
+                let audiences = self.common_audiences(&claims.aud, audiences)?;
+                claims.check(token, &*self.source, now)?;
+                Ok(Verified {
+                    user: claims.user(),
+                    audiences,
+                    stale: None,
+                })
+            }
+        }
+    }
+
+    fn verify_bound(
+        &self,
+        claims: &Claims,
+        audiences: &[String],
+        now: Timestamp,
+    ) -> Result<Verified, VerifyError> {
+        let audiences = self.common_audiences(&claims.aud, audiences)?;
+        check_times(claims, now)?;
+        self.check_objects(claims, now)?;
         let stale = claims.kubernetes.warnafter.map(Seconds::time);
         Ok(Verified {
             user: claims.user(),
@@ -168,7 +205,7 @@ impl Verifier {
         })
     }
 
-    fn signed_claims(&self, token: &str) -> Result<Arc<Claims>, VerifyError> {
+    fn signed_claims(&self, token: &str) -> Result<Arc<Signed>, VerifyError> {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(VerifyError::Foreign);
         }
@@ -186,19 +223,16 @@ impl Verifier {
     }
 
     /// A thread that panicked while it held the lock left nothing half done.
-    fn remembered(&self) -> std::sync::MutexGuard<'_, HashMap<[u8; 32], Arc<Claims>>> {
+    fn remembered(&self) -> std::sync::MutexGuard<'_, HashMap<[u8; 32], Arc<Signed>>> {
         self.remembered
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn check_signature(&self, token: &str) -> Result<Claims, VerifyError> {
+    fn check_signature(&self, token: &str) -> Result<Signed, VerifyError> {
         let (signed, signature) = token.rsplit_once('.').ok_or(VerifyError::Foreign)?;
         let (header, payload) = signed.split_once('.').ok_or(VerifyError::Foreign)?;
-        let claims: Claims = decode(payload)?;
-        if claims.iss != self.issuer {
-            return Err(VerifyError::Foreign);
-        }
+        let claims = self.read_claims(payload)?;
         let header: Header = decode(header)?;
         if !header.crit.is_empty() {
             return Err(VerifyError::Signature);
@@ -220,14 +254,30 @@ impl Verifier {
             .ok_or(VerifyError::Signature)
     }
 
+    /// The issuer says what else a token says.
+    fn read_claims(&self, payload: &str) -> Result<Signed, VerifyError> {
+        #[derive(Deserialize, Default)]
+        #[serde(default)]
+        struct Issued {
+            iss: String,
+        }
+        match decode::<Issued>(payload)?.iss {
+            issuer if issuer == self.issuer => {
+                decode(payload).map(|claims| Signed::Bound(Box::new(claims)))
+            }
+            issuer if issuer == legacy::ISSUER => decode(payload).map(Signed::Legacy),
+            _ => Err(VerifyError::Foreign),
+        }
+    }
+
     fn common_audiences(
         &self,
-        claims: &Claims,
+        claimed: &[String],
         wanted: &[String],
     ) -> Result<Vec<String>, VerifyError> {
-        let token = match claims.aud.is_empty() {
+        let token = match claimed.is_empty() {
             true => &self.audiences,
-            false => &claims.aud,
+            false => claimed,
         };
         let wanted = match wanted.is_empty() {
             true => &self.audiences,
@@ -240,7 +290,7 @@ impl Verifier {
             .collect();
         if common.is_empty() {
             return Err(VerifyError::Audience {
-                token: token.clone(),
+                token: token.to_vec(),
                 target: wanted.to_vec(),
             });
         }

@@ -34,7 +34,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(context: Context) -> Result<(), Error> {
     let queue = Queue::new();
-    let namespaces: Api<PartialObjectMeta<Namespace>> = Api::all(context.client.clone());
+    let namespaces: Api<PartialObjectMeta<Namespace>> = Api::all(context.reader.clone());
     let watched = watch(namespaces, Config::default(), |event| {
         if let Event::Apply(namespace) | Event::InitApply(namespace) = event
             && namespace.metadata.deletion_timestamp.is_some()

@@ -216,6 +216,11 @@ impl Status {
         Self::failure(500, StatusReason::INTERNAL_ERROR, text).with_details(details)
     }
 
+    /// A failure for which upstream has neither a reason nor details.
+    pub fn unclassified(message: impl Into<String>) -> Self {
+        Self::failure(500, StatusReason::UNKNOWN, message)
+    }
+
     pub fn service_unavailable(message: impl Into<String>) -> Self {
         Self::failure(503, StatusReason::SERVICE_UNAVAILABLE, message)
     }

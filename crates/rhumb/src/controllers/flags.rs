@@ -1,11 +1,13 @@
 //! Flags about controllers, with the names that kube-controller-manager gives them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use rhumb_controllers::{ALL, Controller, Election, Options};
+use rhumb_controllers::{ALL, Controller, Election, Options, SignToken};
 
+use super::Signer;
 use crate::duration::duration;
 
 #[derive(Args, Debug)]
@@ -52,7 +54,12 @@ impl ControllerFlags {
         Ok(ALL.iter().filter(is_wanted).collect())
     }
 
-    pub(crate) fn options(&self, identity: String, root_ca: Option<String>) -> Options {
+    pub(crate) fn options(
+        &self,
+        identity: String,
+        root_ca: Option<String>,
+        signer: Option<Signer>,
+    ) -> Options {
         Options {
             election: Election {
                 identity,
@@ -60,6 +67,7 @@ impl ControllerFlags {
                 name: self.leader_elect_resource_name.clone(),
             },
             root_ca,
+            token_signer: signer.map(|signer| Arc::new(signer) as Arc<dyn SignToken>),
             node_monitor_grace_period: self.node_monitor_grace_period,
         }
     }

@@ -3,8 +3,9 @@
 mod flags;
 mod https;
 mod in_process;
+mod signer;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use clap::Args;
 
 pub(crate) use flags::ControllerFlags;
 pub(crate) use in_process::InProcess;
+pub(crate) use signer::Signer;
 
 use crate::pki;
 
@@ -24,6 +26,9 @@ pub(crate) struct Command {
     /// The certificates that pods get to know the API server by [default: those in the kubeconfig].
     #[arg(long, value_name = "FILE")]
     root_ca_file: Option<PathBuf>,
+    /// The key that tokens in secrets are signed with: one that the API server knows [default: they get none].
+    #[arg(long, value_name = "FILE")]
+    service_account_private_key_file: Option<PathBuf>,
     /// Have each controller act as its own service account in kube-system, with a token of that account.
     #[arg(long)]
     use_service_account_credentials: bool,
@@ -55,9 +60,21 @@ async fn control(command: Command) -> Result<()> {
         ),
         None => server_ca,
     };
-    let options = command.flags.options(unique_identity(), root_ca);
+    let signer = match &command.service_account_private_key_file {
+        Some(path) => Some(read_signer(path).with_context(|| {
+            let path = path.display();
+            format!("--service-account-private-key-file {path}")
+        })?),
+        None => None,
+    };
+    let options = command.flags.options(unique_identity(), root_ca, signer);
     rhumb_controllers::run(Arc::new(connect), selected, options, stop).await;
     Ok(())
+}
+
+fn read_signer(path: &Path) -> Result<Signer> {
+    let text = std::fs::read_to_string(path)?;
+    Ok(Signer::File(pki::read_signing_key(&text)?))
 }
 
 /// A name for this process that no other has.

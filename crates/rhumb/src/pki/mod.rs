@@ -110,7 +110,8 @@ fn open_service_account_key(directory: &Path) -> Result<SigningKey> {
     read_signing_key(&text).with_context(|| advice(&path, "tokens of service accounts"))
 }
 
-fn read_signing_key(text: &str) -> Result<SigningKey> {
+/// A private key in PEM that tokens are signed with.
+pub(crate) fn read_signing_key(text: &str) -> Result<SigningKey> {
     let key = PrivateKeyDer::from_pem_slice(text.as_bytes()).context("no private key in PEM")?;
     Ok(match &key {
         PrivateKeyDer::Pkcs1(key) => SigningKey::from_pkcs1(key.secret_pkcs1_der())?,

@@ -88,9 +88,11 @@ async fn serve(flags: Flags) -> Result<()> {
     })
     .await?;
     let service = Arc::new(flags.service(api.clone())?);
-    let options = flags
-        .controllers
-        .options(identity(&flags), Some(pki.ca_pem.clone()));
+    let options = flags.controllers.options(
+        identity(&flags),
+        Some(pki.ca_pem.clone()),
+        Some(controllers::Signer::Server(api.clone())),
+    );
     let controllers = tokio::spawn(rhumb_controllers::run(
         Arc::new(controllers::InProcess::new(service.clone())),
         selected,

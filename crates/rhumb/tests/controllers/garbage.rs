@@ -1,27 +1,29 @@
 //! What becomes of objects when their owners go.
 
 use futures_util::future::join_all;
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace};
+use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
+use crate::make::object;
+use crate::support::Server;
+use crate::waiting::{found, gone, make_namespace, until};
 
 /// A namespace of config maps that own each other.
 struct Maps {
-    cluster: Cluster,
+    server: Server,
     client: Client,
     maps: Api<ConfigMap>,
 }
 
 impl Maps {
     async fn start() -> Maps {
-        let cluster = Cluster::start();
-        let client = cluster.client().await;
+        let server = Server::start();
+        let client = server.client().await;
         Maps {
             maps: Api::namespaced(client.clone(), "default"),
-            cluster,
+            server,
             client,
         }
     }
@@ -62,10 +64,11 @@ impl Maps {
 
     /// Waits until these are all that there are.
     async fn left(&self, expected: &[&str]) {
-        let what = format!("only {expected:?} left");
-        self.cluster
-            .wait_until(&what, async || self.names().await == expected)
-            .await;
+        let what = format!("that only {expected:?} are left");
+        until(&what, async || {
+            (self.names().await == expected).then_some(())
+        })
+        .await;
     }
 
     async fn owners_of(&self, name: &str) -> Vec<String> {
@@ -76,12 +79,10 @@ impl Maps {
 
     /// Waits until an object that others hold is being deleted.
     async fn deleting(&self, name: &str) {
-        self.cluster
-            .wait_until("deleted", async || {
-                let map = self.maps.get(name).await.expect("an object");
-                map.meta().deletion_timestamp.is_some()
-            })
-            .await;
+        found(&self.maps, name, |map| {
+            map.meta().deletion_timestamp.is_some()
+        })
+        .await;
     }
 
     async fn release(&self, name: &str) {
@@ -109,12 +110,10 @@ async fn create(
     owners: Vec<Value>,
     finalizers: &[&str],
 ) -> ConfigMap {
-    let map = serde_json::from_value(json!({"metadata": {
+    let map = object(json!({"metadata": {
         "name": name, "ownerReferences": owners, "finalizers": finalizers,
     }}));
-    let made = maps
-        .create(&PostParams::default(), &map.expect("a map"))
-        .await;
+    let made = maps.create(&PostParams::default(), &map).await;
     made.expect("a config map")
 }
 
@@ -184,9 +183,11 @@ async fn one_owner_is_enough_and_references_to_others_go() {
     maps.make("dependent", &["first", "!second", "third"]).await;
     maps.delete("first", None).await;
     let owners = async |expected: &[&str]| {
-        let what = format!("owned by {expected:?}");
-        let is_so = async || maps.owners_of("dependent").await == expected;
-        maps.cluster.wait_until(&what, is_so).await;
+        let named = |map: &ConfigMap| -> Vec<String> {
+            let owners = map.owner_references().iter();
+            owners.map(|owner| owner.name.clone()).collect()
+        };
+        found(&maps.maps, "dependent", |map| named(map) == expected).await;
     };
     owners(&["second", "third"]).await;
     // An owner that waits lets go of a dependent that has another.
@@ -220,32 +221,26 @@ async fn what_names_no_real_owner_is_garbage() {
     )
     .await;
     // An object in another namespace owns nothing here, and that is told.
-    let namespaces: Api<Namespace> = Api::all(maps.client.clone());
-    let namespace = serde_json::from_value(json!({"metadata": {"name": "elsewhere"}})).unwrap();
-    namespaces
-        .create(&PostParams::default(), &namespace)
-        .await
-        .unwrap();
+    let namespaces = make_namespace(&maps.client, "elsewhere").await;
     let elsewhere: Api<ConfigMap> = Api::namespaced(maps.client.clone(), "elsewhere");
     create(&elsewhere, "abroad", vec![reference(&owner, false)], &[]).await;
     maps.left(&["owner", "valid"]).await;
-    let is_gone = async || elsewhere.get_opt("abroad").await.unwrap().is_none();
-    maps.cluster.wait_until("deleted", is_gone).await;
+    gone(&elsewhere, "abroad").await;
     let events: Api<Event> = Api::namespaced(maps.client.clone(), "elsewhere");
     let message = format!(
         "ownerRef [v1/ConfigMap, namespace: elsewhere, name: owner, uid: {}] does not exist in namespace \"elsewhere\"",
         owner.uid().unwrap()
     );
-    maps.cluster
-        .wait_until("told", async || {
-            let events = events.list(&ListParams::default()).await.unwrap();
-            events.iter().any(|event| {
-                event.reason.as_deref() == Some("OwnerRefInvalidNamespace")
-                    && event.message.as_ref() == Some(&message)
-                    && event.involved_object.name.as_deref() == Some("abroad")
-            })
+    until("an event", async || {
+        let events = events.list(&ListParams::default()).await.unwrap();
+        let mut events = events.into_iter();
+        events.find(|event| {
+            event.reason.as_deref() == Some("OwnerRefInvalidNamespace")
+                && event.message.as_ref() == Some(&message)
+                && event.involved_object.name.as_deref() == Some("abroad")
         })
-        .await;
+    })
+    .await;
     // A namespace that owns config maps is in no namespace, so it can.
     let owner = namespaces.get("elsewhere").await.unwrap();
     let reference = json!({
@@ -287,11 +282,13 @@ async fn a_cascade_goes_on_after_kill_9() {
         join_all(made).await;
     }
     maps.delete("owner", None).await;
-    maps.cluster
-        .wait_until("begun", async || maps.names().await.len() < DEPENDENTS)
-        .await;
-    maps.cluster.crash_and_start_again();
-    maps.client = maps.cluster.client().await;
+    until("the first deletion", async || {
+        (maps.names().await.len() < DEPENDENTS).then_some(())
+    })
+    .await;
+    maps.server.kill();
+    maps.server.start_again();
+    maps.client = maps.server.client().await;
     maps.maps = Api::namespaced(maps.client.clone(), "default");
     maps.left(&["stays", "stays-too"]).await;
 }

@@ -1,8 +1,16 @@
-//! What the controllers of `rhumb up` do, as clients see it: kube-rs, over TLS, against the built binary.
+//! What the controllers of `rhumb up` and `rhumb controllers` do, seen by a client over TLS.
 
+#[path = "../kube_rs/make.rs"]
+#[allow(dead_code)]
+mod make;
 #[path = "../program/mod.rs"]
-#[allow(dead_code, reason = "each test binary uses its own part of it")]
 mod program;
+#[path = "../kube_rs/support.rs"]
+#[allow(dead_code)]
+mod support;
 
-mod cluster;
+mod accounts;
+mod apart;
 mod garbage;
+mod namespaces;
+mod waiting;

@@ -8,6 +8,7 @@ mod durability;
 mod examples;
 mod linear;
 mod make;
+mod namespace_label;
 mod objects;
 mod patches;
 mod reading;

@@ -8,6 +8,7 @@ use kube::api::{GetParams, ListParams, PostParams, VersionMatch, WatchEvent, Wat
 use kube::{Api, Client, ResourceExt};
 
 use crate::make::{code, config_map, labelled, pod, refusal, value_of};
+use crate::program::NO_CONTROLLERS;
 use crate::support::Server;
 
 async fn made(client: &Client, count: usize) -> Api<ConfigMap> {
@@ -32,8 +33,8 @@ async fn names(api: &Api<ConfigMap>, params: &ListParams) -> Vec<String> {
 
 #[tokio::test]
 async fn selectors_pick_what_they_say() {
-    let server = Server::start();
-    let client = server.client().await;
+    let server = Server::start_with(&["--controllers=serviceaccount-controller"]);
+    let client = server.client_for_pods().await;
     let maps = made(&client, 4).await;
     let by_labels = |selector: &str| ListParams::default().labels(selector);
     for (selector, picked) in [
@@ -87,7 +88,7 @@ async fn selectors_pick_what_they_say() {
 
 #[tokio::test]
 async fn pages_are_of_one_moment() {
-    let server = Server::start();
+    let server = Server::start_with(&[NO_CONTROLLERS]);
     let client = server.client().await;
     let maps = made(&client, 10).await;
     let mut params = ListParams::default().labels("parity").limit(4);
@@ -122,7 +123,7 @@ async fn pages_are_of_one_moment() {
 
 #[tokio::test]
 async fn the_number_of_what_remains_is_exact() {
-    let server = Server::start();
+    let server = Server::start_with(&[NO_CONTROLLERS]);
     let client = server.client().await;
     made(&client, 10).await;
     let maps: Api<ConfigMap> = Api::namespaced(client, "default");
@@ -141,7 +142,7 @@ async fn the_number_of_what_remains_is_exact() {
 
 #[tokio::test]
 async fn a_list_of_the_past_is_exact() {
-    let server = Server::start();
+    let server = Server::start_with(&[NO_CONTROLLERS]);
     let client = server.client().await;
     let maps = made(&client, 3).await;
     let then = maps
@@ -170,7 +171,7 @@ async fn a_list_of_the_past_is_exact() {
 
 #[tokio::test]
 async fn a_version_from_the_future_times_out_with_a_hint() {
-    let server = Server::start();
+    let server = Server::start_with(&[NO_CONTROLLERS]);
     let maps = made(&server.client().await, 1).await;
     let begun = Instant::now();
     let future = "9000000000";
@@ -195,7 +196,7 @@ async fn an_expired_token_comes_with_one_to_go_on() {
     const VALUE_BYTES: usize = 1_000_000;
     /// Together more than the history of one resource may hold.
     const CHANGES: usize = 80;
-    let server = Server::start();
+    let server = Server::start_with(&[NO_CONTROLLERS]);
     let client = server.client().await;
     let maps = made(&client, 4).await;
     let page = maps
@@ -241,7 +242,7 @@ async fn an_expired_token_comes_with_one_to_go_on() {
 async fn writers_read_their_own_writes() {
     const WRITERS: usize = 8;
     const WRITES: usize = 12;
-    let server = Server::start();
+    let server = Server::start_with(&[NO_CONTROLLERS]);
     let client = server.client().await;
     let mut tasks = tokio::task::JoinSet::new();
     for writer in 0..WRITERS {

@@ -16,7 +16,7 @@ use crate::support::Server;
 #[tokio::test]
 async fn status_and_spec_are_written_apart() {
     let server = Server::start();
-    let api: Api<Pod> = Api::namespaced(server.client().await, "default");
+    let api: Api<Pod> = Api::namespaced(server.client_for_pods().await, "default");
     let post = PostParams::default();
     let mut made = api.create(&post, &pod("a")).await.expect("a creation");
     assert_eq!(
@@ -114,7 +114,7 @@ async fn node(client: &Client, name: &str) {
 #[tokio::test]
 async fn a_pod_is_bound_to_a_node_once() {
     let server = Server::start();
-    let client = server.client().await;
+    let client = server.client_for_pods().await;
     node(&client, "node-1").await;
     let api: Api<Pod> = Api::namespaced(client, "default");
     let post = PostParams::default();
@@ -141,7 +141,7 @@ async fn a_pod_is_bound_to_a_node_once() {
 #[tokio::test]
 async fn an_eviction_heeds_the_budget() {
     let server = Server::start();
-    let client = server.client().await;
+    let client = server.client_for_pods().await;
     let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
     let budgets: Api<PodDisruptionBudget> = Api::namespaced(client, "default");
     let post = PostParams::default();

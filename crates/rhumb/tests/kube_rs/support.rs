@@ -1,9 +1,11 @@
 //! A server of the built program, for the time of a test.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::{Api, Client, Config};
 use tempfile::TempDir;
 
 use crate::program::{self, Program};
@@ -58,9 +60,34 @@ impl Server {
         self.program = Program::start(self.directory.path(), self.program.port, &self.flags);
     }
 
+    /// Stops it, and starts it on the same data with other flags.
+    pub(crate) fn restart_with(&mut self, flags: &[&str]) {
+        self.stop();
+        self.flags = flags.iter().map(|&flag| flag.to_owned()).collect();
+        self.start_again();
+    }
+
     /// A client of the administrator.
     pub(crate) async fn client(&self) -> Client {
         self.client_with(|_| {}).await
+    }
+
+    /// The same, once pods can be made in the namespace `default`: what they run as is there a moment after the start.
+    pub(crate) async fn client_for_pods(&self) -> Client {
+        let client = self.client().await;
+        let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
+        for _ in 0..1500 {
+            if accounts
+                .get_opt("default")
+                .await
+                .expect("an answer")
+                .is_some()
+            {
+                return client;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("the namespace gets no account");
     }
 
     /// A client whose configuration the test changes. Nothing is tried again unless the test does.

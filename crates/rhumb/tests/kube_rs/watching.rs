@@ -55,7 +55,7 @@ async fn relabel(api: &Api<ConfigMap>, name: &str, value: &str) {
 #[tokio::test]
 async fn a_pod_that_is_killed_is_told_as_ending_and_then_as_gone() {
     let server = Server::start();
-    let api: Api<Pod> = Api::namespaced(server.client().await, "default");
+    let api: Api<Pod> = Api::namespaced(server.client_for_pods().await, "default");
     let made = api.create(&PostParams::default(), &pod("a")).await;
     let from = made.expect("a pod").resource_version().expect("a version");
     let params = WatchParams::default().disable_bookmarks();

@@ -5,6 +5,9 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+/// For tests of what nobody else touches.
+pub(crate) const NO_CONTROLLERS: &str = "--controllers=";
+
 /// `rhumb up`, running. It ends with this value, and nothing else does.
 #[derive(Debug)]
 pub(crate) struct Program {

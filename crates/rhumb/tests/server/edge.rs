@@ -10,11 +10,12 @@ use serde_json::Value;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
+use crate::program::NO_CONTROLLERS;
 use crate::support::{As, CONFIG_MAPS, NOBODY, Server, config_map};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn metrics_count_requests_and_clients_cannot_make_labels() {
-    let server = Server::start(&[]);
+    let server = Server::start(&[NO_CONTROLLERS]);
     let mut admin = server.http2(As::Admin).await;
     for number in 0..20 {
         admin

@@ -146,7 +146,11 @@ impl Script {
                 (Method::PATCH, format!("{pods}/{name}/status"), patch)
             }
             _ => {
-                let mut spec = json!({"containers": [{"name": "main", "image": "spark"}]});
+                // The volume of a token has another name on each server.
+                let mut spec = json!({
+                    "containers": [{"name": "main", "image": "spark"}],
+                    "automountServiceAccountToken": false,
+                });
                 if self.below(2) > 0 {
                     spec["nodeName"] = format!("node-{}", self.below(3)).into();
                 }
@@ -170,11 +174,24 @@ async fn write(client: &mut Client, method: Method, path: &str, body: &Value) ->
 async fn begin(flags: &[&str]) -> Server {
     let server = Server::start(flags);
     for namespace in ["jobs", "other"] {
-        let namespace = json!({"metadata": {"name": namespace}}).to_string();
-        let made = server.ask(As::Admin, Method::POST, "/api/v1/namespaces", &namespace);
+        let body = json!({"metadata": {"name": namespace}}).to_string();
+        let made = server.ask(As::Admin, Method::POST, "/api/v1/namespaces", &body);
         assert_eq!(made.await.code, 201);
+        account_of(&server, namespace).await;
     }
     server
+}
+
+/// Waits until pods of the namespace can run as something.
+async fn account_of(server: &Server, namespace: &str) {
+    let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/default");
+    for _ in 0..1500 {
+        if server.get(&path).await.code == 200 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{namespace} gets no account");
 }
 
 /// Reads a watch until the server ends it.

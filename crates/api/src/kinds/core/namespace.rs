@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::gates::Feature;
 use crate::{
-    Kind, NameRule, Object, Request, Rules, Scope, Selectable, SubresourceKind, Verb, View, fields,
-    metadata,
+    Gates, Kind, NameRule, Object, Request, Rules, Scope, Selectable, SubresourceKind, Verb, View,
+    defaults, fields, metadata,
 };
 
 const KUBERNETES: &str = "kubernetes";
@@ -25,6 +25,7 @@ pub(super) fn kind() -> Kind {
     .short(&["ns"])
     .names(NameRule::DnsLabel)
     .selectable(SELECTABLE)
+    .mend(mend)
     .verbs(&[
         Verb::Create,
         Verb::Delete,
@@ -176,9 +177,26 @@ fn add_kubernetes_finalizer(namespace: &mut Object) {
     }
 }
 
+/// A namespace that was stored without its name as a label, or with another, has it for every reader: a selector
+/// that excludes a name must not find a namespace without one.
+fn mend(namespace: &mut Object, gates: &Gates) -> bool {
+    if !gates.enabled(Feature::NamespaceDefaultLabelName) {
+        return false;
+    }
+    let name = fields::text(namespace, "metadata.name");
+    let label = namespace
+        .get("metadata")
+        .and_then(|metadata| metadata.get("labels")?.get(defaults::NAMESPACE_LABEL));
+    if label.and_then(Value::as_str) == Some(&*name) {
+        return false;
+    }
+    defaults::label_namespace(namespace);
+    true
+}
+
 fn label_with_name(namespace: &mut Object, request: &Request<'_>) {
     if request.gates.enabled(Feature::NamespaceDefaultLabelName) {
-        crate::defaults::label_namespace(namespace);
+        defaults::label_namespace(namespace);
     }
 }
 
@@ -194,7 +212,6 @@ fn validate_finalizer(at: &View<'_>, name: &str, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Gates;
     use crate::testing;
 
     fn namespace() -> Kind {

@@ -161,3 +161,41 @@ async fn what_cannot_be_read_is_an_error_of_that_object_alone() {
     }
     server.close().await;
 }
+
+#[tokio::test]
+async fn a_namespace_that_others_stored_without_its_label_has_it() {
+    let (_directory, server) = server().await;
+    let bare = |name: &str, labels: Value| {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": name, "uid": name, "labels": labels},
+            "spec": {"finalizers": ["kubernetes"]},
+            "status": {"phase": "Active"},
+        })
+    };
+    let key = |name: &str| format!("/registry/namespaces/{name}");
+    let sealed = sealed("io.k8s.api.core.v1.Namespace", &bare("a", json!({})));
+    server.plant(&key("a"), sealed).await;
+    let with_other = bare("b", json!({"kubernetes.io/metadata.name": "a", "x": "y"}));
+    server.plant(&key("b"), with_other.to_string()).await;
+    for (name, labels) in [
+        ("a", json!({"kubernetes.io/metadata.name": "a"})),
+        ("b", json!({"kubernetes.io/metadata.name": "b", "x": "y"})),
+    ] {
+        let selected =
+            format!("/api/v1/namespaces?labelSelector=kubernetes.io/metadata.name={name}");
+        let (_, list) = server.get(&selected).await;
+        assert_eq!(list["items"].as_array().map(Vec::len), Some(1), "{list}");
+        assert_eq!(list["items"][0]["metadata"]["labels"], labels);
+        // The stored form is put right by the next write, whatever that is about.
+        let path = format!("/api/v1/namespaces/{name}");
+        let patch = json!({"metadata": {"annotations": {"seen": "yes"}}});
+        let (code, answer) = server.ask(Method::PATCH, &path, patch).await;
+        assert_eq!(code, 200, "{answer}");
+        let entry = server.api.store.get(&key(name)).await.expect("a read");
+        let stored: Value = serde_json::from_slice(&entry.expect(name).value).expect("JSON");
+        assert_eq!(stored["metadata"]["labels"], labels);
+    }
+    server.close().await;
+}

@@ -1,6 +1,7 @@
 mod ending;
 mod eviction;
 mod foreign;
+mod premises;
 mod reading;
 
 use http::Method;

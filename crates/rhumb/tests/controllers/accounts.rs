@@ -1,0 +1,110 @@
+//! Every namespace has its default account and the certificates of the server.
+
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::config::AuthInfo;
+use kube::{Api, ResourceExt};
+use serde_json::json;
+
+use crate::make::{code, object};
+use crate::support::Server;
+use crate::waiting::{found, gone, make_namespace};
+
+const ROOT_CA: &str = "kube-root-ca.crt";
+
+#[tokio::test]
+async fn accounts_and_certificates_are_there_and_come_back() {
+    let server = Server::start();
+    let client = server.client().await;
+    make_namespace(&client, "a").await;
+    for namespace in ["default", "kube-system", "a"] {
+        let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
+        let account = found(&accounts, "default", |_| true).await;
+        accounts
+            .delete("default", &DeleteParams::default())
+            .await
+            .expect("a deletion");
+        found(&accounts, "default", |now| now.uid() != account.uid()).await;
+
+        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+        let is_full = |map: &ConfigMap| {
+            map.data.as_ref().is_some_and(|data| {
+                data.len() == 1 && data["ca.crt"].starts_with("-----BEGIN CERTIFICATE-----\n")
+            })
+        };
+        let map = found(&maps, ROOT_CA, is_full).await;
+        for patch in [
+            json!({"data": {"ca.crt": "-----BEGIN CERTIFICATE-----\nforged"}}),
+            json!({"data": {"more": "x"}}),
+            json!({"data": null}),
+        ] {
+            let patched = maps
+                .patch(ROOT_CA, &PatchParams::default(), &Patch::Merge(patch))
+                .await;
+            patched.expect("a patch");
+            found(&maps, ROOT_CA, |now| now.data == map.data).await;
+        }
+    }
+}
+
+/// A token that a secret holds is as good as its account, and no better.
+#[tokio::test]
+async fn a_secret_gets_a_token_and_goes_with_its_account() {
+    let server = Server::start();
+    let client = server.client().await;
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), "default");
+    let params = PostParams::default();
+    let robot = object(json!({"metadata": {"name": "robot"}}));
+    let robot: ServiceAccount = accounts.create(&params, &robot).await.expect("an account");
+    let asked = |name: &str, account: &str| {
+        object(json!({
+            "metadata": {"name": name, "annotations": {"kubernetes.io/service-account.name": account}},
+            "type": "kubernetes.io/service-account-token",
+        }))
+    };
+    let made = secrets.create(&params, &asked("key", "robot")).await;
+    made.expect("a secret");
+    let has_token = |secret: &Secret| {
+        let data = secret.data.as_ref();
+        data.is_some_and(|data| {
+            ["token", "ca.crt", "namespace"]
+                .iter()
+                .all(|key| data.contains_key(*key))
+        })
+    };
+    let secret = found(&secrets, "key", has_token).await;
+    let uid = secret
+        .annotations()
+        .get("kubernetes.io/service-account.uid");
+    assert_eq!(uid, robot.uid().as_ref());
+    let token = secret.data.expect("data")["token"].0.clone();
+    let token = String::from_utf8(token).expect("text");
+    let of_robot = server
+        .client_with(|config| {
+            config.auth_info = AuthInfo {
+                token: Some(token.into()),
+                ..AuthInfo::default()
+            };
+        })
+        .await;
+    let reviews: Api<SelfSubjectReview> = Api::all(of_robot);
+    let who = reviews.create(&params, &SelfSubjectReview::default()).await;
+    let who = who
+        .expect("a good token")
+        .status
+        .and_then(|status| status.user_info);
+    let name = who.and_then(|user| user.username);
+    assert_eq!(name.as_deref(), Some("system:serviceaccount:default:robot"));
+
+    // One for an account that is not there does not stay.
+    let made = secrets.create(&params, &asked("stray", "nobody")).await;
+    made.expect("a secret");
+    gone(&secrets, "stray").await;
+    let deleted = accounts.delete("robot", &DeleteParams::default()).await;
+    deleted.expect("a deletion");
+    gone(&secrets, "key").await;
+    let refused = reviews.create(&params, &SelfSubjectReview::default()).await;
+    assert_eq!(code(refused), (401, "Unauthorized".into()));
+}

@@ -1,0 +1,208 @@
+//! KEP-2161: every namespace has its name as a label, whoever wrote it and whatever they wrote.
+
+use std::pin::pin;
+
+use futures_util::TryStreamExt;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{
+    DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
+};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::make::object;
+use crate::support::Server;
+
+const LABEL: &str = "kubernetes.io/metadata.name";
+const OFF: &str = "--feature-gates=NamespaceDefaultLabelName=false";
+
+fn named(name: &str, labels: Value) -> Namespace {
+    object(json!({"metadata": {"name": name, "labels": labels}}))
+}
+
+fn label(namespace: &Namespace) -> Option<&str> {
+    namespace.labels().get(LABEL).map(String::as_str)
+}
+
+async fn create(api: &Api<Namespace>, namespace: Namespace) -> Namespace {
+    let made = api.create(&PostParams::default(), &namespace).await;
+    made.expect("a creation")
+}
+
+/// The names that a selector picks, without those that every cluster has.
+async fn picked(api: &Api<Namespace>, selector: &str) -> Vec<String> {
+    let list = api.list(&ListParams::default().labels(selector)).await;
+    let names = list.expect(selector).items.into_iter();
+    let names = names.map(|namespace| namespace.name_any());
+    names
+        .filter(|name| name != "default" && !name.starts_with("kube-"))
+        .collect()
+}
+
+#[tokio::test]
+async fn no_write_takes_the_label_or_gives_it_another_value() {
+    let server = Server::start();
+    let api: Api<Namespace> = Api::all(server.client().await);
+    for labels in [
+        json!(null),
+        json!({}),
+        json!({LABEL: "b"}),
+        json!({"x": "y"}),
+    ] {
+        let made = create(&api, named("a", labels.clone())).await;
+        assert_eq!(label(&made), Some("a"), "created with {labels}");
+        let mut put = made.clone();
+        put.metadata.labels = serde_json::from_value(labels.clone()).expect("labels");
+        let put = api.replace("a", &PostParams::default(), &put).await;
+        assert_eq!(
+            label(&put.expect("an update")),
+            Some("a"),
+            "updated with {labels}"
+        );
+        api.delete("a", &DeleteParams::default())
+            .await
+            .expect("a deletion");
+        gone(&api, "a").await;
+    }
+    let generated = object(json!({"metadata": {"generateName": "gen-", "labels": {LABEL: "z"}}}));
+    let generated = create(&api, generated).await;
+    assert_eq!(label(&generated), Some(&*generated.name_any()));
+
+    create(&api, named("a", json!({}))).await;
+    let json_patch = |operation: Value| {
+        let operations = serde_json::from_value(json!([operation])).expect("a patch");
+        Patch::Json::<Value>(operations)
+    };
+    let pointer = "/metadata/labels/kubernetes.io~1metadata.name";
+    for patch in [
+        Patch::Merge(json!({"metadata": {"labels": {LABEL: null}}})),
+        Patch::Merge(json!({"metadata": {"labels": null}})),
+        Patch::Merge(json!({"metadata": {"labels": {LABEL: "b"}}})),
+        Patch::Strategic(json!({"metadata": {"labels": {LABEL: null}}})),
+        Patch::Strategic(json!({"metadata": {"labels": {"$patch": "replace", "x": "y"}}})),
+        json_patch(json!({"op": "remove", "path": pointer})),
+        json_patch(json!({"op": "replace", "path": pointer, "value": "b"})),
+        json_patch(json!({"op": "remove", "path": "/metadata/labels"})),
+    ] {
+        let patched = api.patch("a", &PatchParams::default(), &patch).await;
+        let patched = patched.expect("a patch is never refused for it");
+        assert_eq!(label(&patched), Some("a"), "{patch:?}");
+        let patched = api.patch_status("a", &PatchParams::default(), &patch).await;
+        let patched = patched.expect("nor is one of the status");
+        assert_eq!(label(&patched), Some("a"), "{patch:?} of the status");
+        assert_eq!(label(&api.get("a").await.expect("a read")), Some("a"));
+    }
+}
+
+#[tokio::test]
+async fn finalizing_keeps_the_label() {
+    let server = Server::start();
+    let client = server.client().await;
+    let api: Api<Namespace> = Api::all(client.clone());
+    let mut made = create(&api, named("a", json!({}))).await;
+    made.metadata.labels = None;
+    if let Some(spec) = &mut made.spec {
+        spec.finalizers = Some(vec!["kubernetes".to_owned(), "example.org/hold".to_owned()]);
+    }
+    assert_eq!(label(&finalize(&client, &made).await), Some("a"));
+}
+
+async fn finalize(client: &Client, namespace: &Namespace) -> Namespace {
+    let path = format!("/api/v1/namespaces/{}/finalize", namespace.name_any());
+    let request = http::Request::put(path)
+        .header("content-type", "application/json")
+        .body(serde_json::to_vec(namespace).expect("JSON"))
+        .expect("a request");
+    client.request(request).await.expect("an answer")
+}
+
+async fn gone(api: &Api<Namespace>, name: &str) {
+    let mut left = true;
+    while left {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        left = api.get_opt(name).await.expect("a read").is_some();
+    }
+}
+
+/// Down: nothing is added, and what is stored stays. Up again: everybody has it from the first read on, and the
+/// next write stores it.
+#[tokio::test]
+async fn what_was_stored_without_the_label_has_it_once_the_gate_is_on() {
+    let mut server = Server::start();
+    let api: Api<Namespace> = Api::all(server.client().await);
+    create(&api, named("before", json!({}))).await;
+
+    server.restart_with(&[OFF]);
+    let api: Api<Namespace> = Api::all(server.client().await);
+    let made = create(&api, named("bare", json!({}))).await;
+    assert_eq!(label(&made), None, "the gate is off");
+    create(&api, named("liar", json!({LABEL: "before"}))).await;
+    let before = api.get("before").await.expect("a read");
+    assert_eq!(label(&before), Some("before"), "what is stored stays");
+    let since = before.resource_version().expect("a version");
+    assert_eq!(
+        picked(&api, &format!("{LABEL}=before")).await,
+        ["before", "liar"]
+    );
+    let patch = Patch::Merge(json!({"metadata": {"labels": {LABEL: null}}}));
+    let patched = api.patch("before", &PatchParams::default(), &patch).await;
+    assert_eq!(
+        label(&patched.expect("a patch")),
+        None,
+        "it can be taken away"
+    );
+
+    server.restart_with(&[]);
+    let api: Api<Namespace> = Api::all(server.client().await);
+    for name in ["bare", "before", "liar"] {
+        assert_eq!(label(&api.get(name).await.expect("a read")), Some(name));
+        assert_eq!(picked(&api, &format!("{LABEL}={name}")).await, [name]);
+    }
+    let cases = [
+        ("bare,liar", "before"),
+        ("before,liar", "bare"),
+        ("bare,before", "liar"),
+    ];
+    for (excluded, left) in cases {
+        let selector = format!("{LABEL} notin ({excluded})");
+        assert_eq!(picked(&api, &selector).await, [left]);
+        assert_eq!(picked(&api, &format!("{LABEL} in ({left})")).await, [left]);
+    }
+    assert_eq!(picked(&api, &format!("!{LABEL}")).await, [""; 0]);
+    watched_from_before(&api, &since).await;
+
+    // A write that changes nothing for its reader still stores what was missing.
+    let read = api.get("bare").await.expect("a read");
+    let written = api.replace("bare", &PostParams::default(), &read).await;
+    assert_ne!(
+        written.expect("a write").resource_version(),
+        read.resource_version()
+    );
+    server.restart_with(&[OFF]);
+    let api: Api<Namespace> = Api::all(server.client().await);
+    assert_eq!(label(&api.get("bare").await.expect("a read")), Some("bare"));
+    let liar = api.get("liar").await.expect("a read");
+    assert_eq!(label(&liar), Some("before"), "nobody wrote it since");
+}
+
+/// A watch that selects by the label sees existing namespaces, and the past as it is read now.
+async fn watched_from_before(api: &Api<Namespace>, since: &str) {
+    let params = WatchParams::default()
+        .labels(&format!("{LABEL}=bare"))
+        .timeout(5);
+    let stream = api.watch(&params, "0").await.expect("a watch");
+    let mut stream = pin!(stream);
+    let Some(WatchEvent::Added(found)) = stream.try_next().await.expect("an event") else {
+        panic!("no namespace was told");
+    };
+    assert_eq!((&*found.name_any(), label(&found)), ("bare", Some("bare")));
+    let params = WatchParams::default()
+        .labels(&format!("{LABEL}=before"))
+        .timeout(5);
+    let stream = api.watch(&params, since).await.expect("a watch");
+    let mut stream = pin!(stream);
+    let Some(WatchEvent::Modified(changed)) = stream.try_next().await.expect("an event") else {
+        panic!("the change was not told as a change");
+    };
+    assert_eq!(label(&changed), Some("before"));
+}
