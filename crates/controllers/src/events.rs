@@ -9,6 +9,9 @@ use kube::{Api, Client, Resource};
 /// Where events about objects of the cluster are.
 const CLUSTER_NAMESPACE: &str = "default";
 
+/// How much of an object's name fits into that of an event.
+const NAME_BYTES_MAX: usize = 253 - "..0123456789abcdef".len();
+
 /// Tells events as one component.
 #[derive(Clone)]
 pub(crate) struct Recorder {
@@ -46,12 +49,11 @@ impl Recorder {
         message: String,
     ) {
         let now = Timestamp::now();
-        let name = about.name.as_deref().unwrap_or_default();
         let namespace = about.namespace.as_deref().unwrap_or(CLUSTER_NAMESPACE);
         let events: Api<Event> = Api::namespaced(self.client.clone(), namespace);
         let event = Event {
             metadata: ObjectMeta {
-                name: Some(format!("{name}.{:x}", now.as_nanosecond())),
+                name: Some(event_name(about.name.as_deref().unwrap_or_default(), now)),
                 namespace: Some(namespace.to_owned()),
                 ..ObjectMeta::default()
             },
@@ -72,5 +74,33 @@ impl Recorder {
         if let Err(error) = events.create(&PostParams::default(), &event).await {
             tracing::debug!(%error, reason, "an event is not told");
         }
+    }
+}
+
+/// As upstream names them: the object, and a number that no other event about it has.
+fn event_name(about: &str, now: Timestamp) -> String {
+    let end = about.floor_char_boundary(NAME_BYTES_MAX);
+    let start = about[..end].trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+    format!("{start}.{:x}", now.as_nanosecond())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_events_are_never_too_long() {
+        let now = Timestamp::MAX;
+        let check = |about: &str, start: &str| {
+            let name = event_name(about, now);
+            assert!(name.starts_with(&format!("{start}.")), "{name}");
+            assert!(name.len() <= 253, "{name}");
+        };
+        check("a.b", "a.b");
+        check(&"a".repeat(253), &"a".repeat(NAME_BYTES_MAX));
+        check(
+            &format!("{}-{}", "a".repeat(NAME_BYTES_MAX - 1), "b".repeat(17)),
+            &"a".repeat(NAME_BYTES_MAX - 1),
+        );
     }
 }

@@ -113,7 +113,7 @@ mod tests {
         check(120, 0, Some(300), goes(300));
         check(130, 1, Some(300), goes(300));
         assert_eq!(plans.cancel_node("other"), []);
-        assert_eq!(plans.cancel_node("n"), [pod.clone()]);
+        assert_eq!(plans.cancel_node("n"), std::slice::from_ref(&pod));
         assert_eq!(plans.get(&pod), None);
     }
 }
