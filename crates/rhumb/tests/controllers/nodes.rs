@@ -188,13 +188,27 @@ async fn a_silent_node_is_unreachable_until_it_comes_back() {
 }
 
 #[tokio::test]
-async fn when_all_nodes_are_silent_no_pod_has_to_go() {
+async fn while_all_nodes_are_silent_no_pod_has_to_go() {
     let server = Server::start_with(&["--node-monitor-grace-period", "2s"]);
     let client = server.client().await;
-    create_node(&client, "only").await;
+    create_node(&client, "lost").await;
     let nodes: Api<Node> = Api::all(client.clone());
-    let lost = found(&nodes, "only", |node| !taints(node).is_empty()).await;
-    assert_eq!(taints(&lost), ["unreachable:NoSchedule"]);
+    until_tainted(&nodes, "lost", &["unreachable:NoSchedule"]).await;
+    let seen = Timestamp::now();
+    create_node(&client, "well").await;
+    let test = async {
+        let taints = ["unreachable:NoExecute", "unreachable:NoSchedule"];
+        let lost = until_tainted(&nodes, "lost", &taints).await;
+        let taints = lost.spec.and_then(|spec| spec.taints).expect("taints");
+        let evicting = taints.iter().find(|taint| taint.effect == "NoExecute");
+        let added = evicting.and_then(|taint| taint.time_added.as_ref());
+        let added = added.expect("a time").0;
+        assert!(added.as_second() >= seen.as_second());
+    };
+    tokio::select! {
+        () = test => {}
+        () = keep_alive(&client, "well") => {}
+    }
 }
 
 #[tokio::test]
