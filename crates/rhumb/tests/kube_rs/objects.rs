@@ -28,6 +28,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::make::{code, config_map, object, pod_spec, pod_template, refusal, value_of};
+use crate::program::NO_CONTROLLERS;
 use crate::support::Server;
 
 /// The life of one object, through all verbs of a typed client.
@@ -115,7 +116,7 @@ fn merge(into: &mut Value, from: Value) {
 
 #[tokio::test]
 async fn core_kinds_live_through_a_typed_client() {
-    let server = Server::start();
+    let server = Server::start_with(&[NO_CONTROLLERS]);
     let client = server.client().await;
     let named = |spec: Value| json!({"metadata": {"name": "it"}, "spec": spec});
     live::<ConfigMap>(
