@@ -57,7 +57,7 @@ pub(crate) async fn run(context: Context) -> Result<(), Error> {
     let leases: Api<Lease> = Api::namespaced(context.reader.clone(), LEASES);
     let leases = watch(leases, Config::default(), |event| shared.note_lease(event));
     let nodes: Api<Node> = Api::all(context.reader);
-    let (is_read, has_read) = tokio::sync::watch::channel(false);
+    let (is_read, mut has_read) = tokio::sync::watch::channel(false);
     let nodes = watch(nodes, Config::default(), |event| {
         if matches!(event, Event::InitDone) {
             is_read.send_replace(true);
@@ -67,7 +67,6 @@ pub(crate) async fn run(context: Context) -> Result<(), Error> {
         }
     });
     let look = async {
-        let mut has_read = has_read.clone();
         // Who is ready is known when all nodes are.
         let _ = has_read.wait_for(|&is_read| is_read).await;
         let mut looks = interval(LOOK.min(grace.monitor / 4).max(Duration::from_millis(10)));

@@ -53,13 +53,22 @@ pub(crate) async fn run(context: Context) -> Result<(), Error> {
         }
     };
     let nodes: Api<Node> = Api::all(context.reader.clone());
+    let (is_read, mut has_read) = tokio::sync::watch::channel(false);
     let nodes = watch(nodes, Config::default(), |event| {
+        if matches!(event, Event::InitDone) {
+            is_read.send_replace(true);
+        }
         suspect(shared.state().note_node(event));
     });
     let pods: Api<Pod> = Api::all(context.reader);
-    let pods = watch(pods, Config::default(), |event| {
-        suspect(shared.state().note_pod(event));
-    });
+    let pods = async {
+        // Which nodes are not there is known when all nodes are.
+        let _ = has_read.wait_for(|&is_read| is_read).await;
+        watch(pods, Config::default(), |event| {
+            suspect(shared.state().note_pod(event));
+        })
+        .await
+    };
     let work = queue.work(WORKERS, |suspect| check(shared.clone(), suspect));
     tokio::select! {
         watched = nodes => watched,

@@ -155,6 +155,7 @@ async fn guard(shared: Arc<Shared>, node: String, mut taints: signal::Receiver<T
                     let key = pod.key();
                     before.remove(&key);
                     if pod.is_terminating() {
+                        pods.remove(&key);
                         shared.plans().cancel(&key);
                         continue;
                     }

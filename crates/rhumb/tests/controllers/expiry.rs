@@ -24,7 +24,7 @@ fn event(name: &str) -> Event {
 
 #[tokio::test]
 async fn events_expire_unless_they_are_written_again() {
-    let server = Server::start_with(&["--event-ttl", "3s"]);
+    let server = Server::start_with(&["--event-ttl", "5s"]);
     let events: Api<Event> = Api::namespaced(server.client().await, "default");
     let params = PostParams::default();
     events
@@ -65,7 +65,7 @@ async fn events_expire_unless_they_are_written_again() {
 
 #[tokio::test]
 async fn events_of_before_a_restart_expire() {
-    let mut server = Server::start_with(&["--event-ttl", "3s"]);
+    let mut server = Server::start_with(&["--event-ttl", "5s"]);
     let events: Api<Event> = Api::namespaced(server.client().await, "default");
     let params = PostParams::default();
     events
