@@ -11,5 +11,8 @@ mod support;
 
 mod accounts;
 mod apart;
+mod expiry;
 mod namespaces;
+mod nodes;
+mod pods;
 mod waiting;
