@@ -9,6 +9,7 @@ mod indexes;
 mod policy;
 mod services;
 mod token_use;
+mod upkeep;
 
 pub use indexes::{Indexes, IndexesError};
 
@@ -110,6 +111,7 @@ impl Api {
         services::run(&api, &options.services, options.advertised)
             .await
             .map_err(StartError::Bootstrap)?;
+        upkeep::keep(&api, options.services, options.advertised);
         aggregation::keep(&api, roles_changed);
         token_use::keep(&api, notes);
         expiry::keep(&api, options.event_ttl);
