@@ -58,7 +58,7 @@ struct Report {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
-    let program = arguments.servers.rhumb()?;
+    let program = arguments.servers.rhumb_with_controllers()?;
     let server = Server::start(&program).await?;
     let endpoint = &server.endpoint;
     eprintln!("{program}, {} objects", arguments.objects);

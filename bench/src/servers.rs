@@ -19,6 +19,9 @@ const START_PATIENCE: Duration = Duration::from_secs(120);
 /// Lets pods be made where there is no service account.
 const NO_ACCOUNTS: &str = "--disable-admission-plugins=ServiceAccount";
 
+/// What is measured is an API server: beside a kube-apiserver runs no kube-controller-manager either.
+const NO_CONTROLLERS: &str = "--controllers=";
+
 /// How often a server is asked whether it is ready.
 const READY_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -46,7 +49,17 @@ impl Choice {
         Ok(Program::Rhumb(Rhumb {
             program: program.context("RHUMB_BENCH_RHUMB or --rhumb must name a rhumb")?,
             flags: flags.split_whitespace().map(str::to_owned).collect(),
+            has_controllers: false,
         }))
+    }
+
+    /// One that also does what is a kube-controller-manager's.
+    pub(crate) fn rhumb_with_controllers(&self) -> Result<Program> {
+        let mut program = self.rhumb()?;
+        if let Program::Rhumb(rhumb) = &mut program {
+            rhumb.has_controllers = true;
+        }
+        Ok(program)
     }
 
     /// What to compare with, if anything.
@@ -72,6 +85,7 @@ pub(crate) enum Program {
 pub(crate) struct Rhumb {
     program: PathBuf,
     flags: Vec<String>,
+    has_controllers: bool,
 }
 
 pub(crate) struct Peer {
@@ -229,6 +243,14 @@ fn start_rhumb(rhumb: &Rhumb, directory: &Path, port: u16) -> Result<Process> {
         // As the peer, which has no controllers that would make the accounts.
         .arg(NO_ACCOUNTS)
         .args(&rhumb.flags);
+    if !rhumb.has_controllers
+        && !rhumb
+            .flags
+            .iter()
+            .any(|flag| flag.starts_with("--controllers"))
+    {
+        command.arg(NO_CONTROLLERS);
+    }
     spawn(&mut command, directory)
 }
 

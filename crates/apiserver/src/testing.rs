@@ -4,13 +4,14 @@ mod others;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::BodyExt as _;
 use rhumb_api::{Gates, Object};
 use rhumb_auth::User;
 use rhumb_auth::token::SigningKey;
-use rhumb_meta::SystemClock;
+use rhumb_meta::{Clock, SystemClock};
 use rhumb_store::embedded::{self, Embedded};
 use rhumb_store::{Expect, Transaction};
 use serde_json::{Value, json};
@@ -42,6 +43,7 @@ pub(crate) struct Setup {
     pub(crate) services: &'static str,
     pub(crate) node_ports: &'static str,
     pub(crate) chain: Chain,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl Default for Setup {
@@ -50,6 +52,7 @@ impl Default for Setup {
             services: "10.0.0.0/24",
             node_ports: "30000-32767",
             chain: Chain::default(),
+            clock: Arc::new(SystemClock::new()),
         }
     }
 }
@@ -66,7 +69,7 @@ impl Server {
             match Embedded::open(&path, embedded::Options::default()).await {
                 Ok(store) => return store,
                 Err(embedded::FileError::InUse { .. }) => {
-                    tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+                    tokio::time::sleep(Duration::from_millis(10)).await;
                 }
                 Err(error) => panic!("{error}"),
             }
@@ -78,7 +81,7 @@ impl Server {
         let key = rcgen::KeyPair::generate().expect("a key");
         let api = Api::start(Options {
             store,
-            clock: Arc::new(SystemClock::new()),
+            clock: setup.clock,
             gates: Gates::default(),
             tokens: None,
             service_account_key: SigningKey::from_pkcs8(&key.serialize_der()).expect("a key"),
@@ -88,6 +91,7 @@ impl Server {
             services: ServiceRanges::parse(setup.services, setup.node_ports).expect("ranges"),
             indexes: crate::start::Indexes::default(),
             advertised: "192.0.2.7:6443".parse().ok(),
+            event_ttl: Duration::from_secs(3600),
         })
         .await
         .expect("a server");

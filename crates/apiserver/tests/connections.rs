@@ -64,6 +64,7 @@ async fn start_with(limits: ConnectionLimits, inflight: InFlight) -> Running {
         .unwrap(),
         indexes: rhumb_apiserver::start::Indexes::default(),
         advertised: None,
+        event_ttl: Duration::from_secs(3600),
     })
     .await
     .unwrap();

@@ -17,13 +17,18 @@
 
 mod accounts;
 mod error;
+mod events;
 mod garbage;
 mod leader;
 mod namespaces;
+mod nodes;
 mod per_namespace;
+mod pod_garbage;
 mod queue;
 mod resources;
 mod supervise;
+mod taint_eviction;
+mod views;
 mod watching;
 
 use std::fmt;
@@ -48,6 +53,10 @@ pub struct Options {
     pub token_signer: Option<Arc<dyn SignToken>>,
     /// How long a node may be silent.
     pub node_monitor_grace_period: Duration,
+    /// How long a new node may take until it first says something.
+    pub node_startup_grace_period: Duration,
+    /// How many pods that have finished are kept; the oldest of more are deleted. 0 is no limit.
+    pub terminated_pods_max: usize,
 }
 
 /// Signs the tokens of service accounts that secrets hold.
@@ -98,6 +107,21 @@ pub const ALL: &[Controller] = &[
         name: "garbage-collector-controller",
         account: Some("generic-garbage-collector"),
         run: |context| Box::pin(garbage::run(context)),
+    },
+    Controller {
+        name: "node-lifecycle-controller",
+        account: Some("node-controller"),
+        run: |context| Box::pin(nodes::run(context)),
+    },
+    Controller {
+        name: "taint-eviction-controller",
+        account: Some("node-controller"),
+        run: |context| Box::pin(taint_eviction::run(context)),
+    },
+    Controller {
+        name: "pod-garbage-collector-controller",
+        account: Some("pod-garbage-collector"),
+        run: |context| Box::pin(pod_garbage::run(context)),
     },
     Controller {
         name: "serviceaccount-controller",

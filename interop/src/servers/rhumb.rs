@@ -31,8 +31,8 @@ pub(super) fn start() -> Result<Rhumb> {
     let mut rhumb = Command::new(binary()?);
     rhumb.arg("up").arg("--data-dir").arg(&data);
     rhumb.args(["--secure-port", &port.to_string()]);
-    // As the real API server is started here: tokens name their issuer.
-    rhumb.args(["--service-account-issuer", ISSUER]);
+    // As the real API server is started here: tokens name their issuer, and no controller changes objects.
+    rhumb.args(["--service-account-issuer", ISSUER, "--controllers="]);
     let mut process = Process::start(&mut rhumb, directory.path().join("rhumb.log"))?;
     let kubeconfig = data.join("admin.kubeconfig");
     process

@@ -35,13 +35,8 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 /// Stores what is missing, in as few commits as can be. What was changed by someone stays as they left it, but
 /// for what upstream puts right as well.
 pub(super) async fn run(api: &Arc<Api>) -> Result<(), String> {
+    create_namespaces(api).await?;
     let mut batch = Batch::new(api);
-    for name in NAMESPACES {
-        batch
-            .create("", "namespaces", None, json!({"metadata": {"name": name}}))
-            .await?;
-    }
-    batch.flush().await?;
     for (name, value, description) in PRIORITY_CLASSES {
         batch
             .create(
@@ -69,6 +64,16 @@ pub(super) async fn run(api: &Arc<Api>) -> Result<(), String> {
                 &wanted.name,
                 decide,
             )
+            .await?;
+    }
+    batch.flush().await
+}
+
+pub(super) async fn create_namespaces(api: &Arc<Api>) -> Result<(), String> {
+    let mut batch = Batch::new(api);
+    for name in NAMESPACES {
+        batch
+            .create("", "namespaces", None, json!({"metadata": {"name": name}}))
             .await?;
     }
     batch.flush().await

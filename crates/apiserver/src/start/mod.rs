@@ -4,16 +4,19 @@ mod accounts;
 mod aggregation;
 mod bootstrap;
 mod companions;
+mod expiry;
 mod indexes;
 mod policy;
 mod services;
 mod token_use;
+mod upkeep;
 
 pub use indexes::{Indexes, IndexesError};
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use rhumb_api::{Gates, Kind};
 use rhumb_auth::Authenticator;
@@ -47,6 +50,8 @@ pub struct Options {
     pub indexes: Indexes,
     /// Where pods find the server; without it the `kubernetes` service has no endpoints.
     pub advertised: Option<SocketAddr>,
+    /// How long an event stays that nobody writes again.
+    pub event_ttl: Duration,
 }
 
 /// Why a server cannot start.
@@ -106,8 +111,10 @@ impl Api {
         services::run(&api, &options.services, options.advertised)
             .await
             .map_err(StartError::Bootstrap)?;
+        upkeep::keep(&api, options.services, options.advertised);
         aggregation::keep(&api, roles_changed);
         token_use::keep(&api, notes);
+        expiry::keep(&api, options.event_ttl);
         Ok(api)
     }
 }

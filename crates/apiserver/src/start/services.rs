@@ -76,7 +76,7 @@ async fn create_cidr(api: &Arc<Api>, ranges: &ServiceRanges) -> Result<(), Strin
     batch.flush().await
 }
 
-async fn create_service(
+pub(super) async fn create_service(
     api: &Arc<Api>,
     ranges: &ServiceRanges,
     advertised: Option<SocketAddr>,

@@ -1,19 +1,19 @@
 //! Events that tell whose references lead into another namespace. They help whoever wonders why an object was
 //! deleted; when there are too many, some are not told.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Event;
-use k8s_openapi::jiff::Timestamp;
-use kube::api::{ListParams, PostParams};
-use kube::{Api, Client};
-use serde_json::json;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::api::ListParams;
 use tokio::sync::mpsc;
 
 use super::Collector;
 use super::graph::Identity;
 use crate::Error;
+use crate::events::Recorder;
+
+const COMPONENT: &str = "garbage-collector-controller";
+const REASON: &str = "OwnerRefInvalidNamespace";
 
 /// Reports that wait.
 pub(super) const WAITING_MAX: usize = 100;
@@ -30,82 +30,51 @@ pub(super) enum Report {
 
 /// Tells reports one by one, until it is dropped.
 pub(super) async fn tell(collector: &Collector, mut reports: mpsc::Receiver<Report>) {
+    let recorder = Recorder::new(collector.client.clone(), COMPONENT);
     while let Some(report) = reports.recv().await {
-        let told = match report {
-            Report::Elsewhere(dependent, owner) => {
-                post(&collector.client, &dependent, &owner).await
-            }
+        match report {
+            Report::Elsewhere(dependent, owner) => post(&recorder, &dependent, &owner).await,
             Report::Missing(dependent, owner) => {
-                let told = tell_if_elsewhere(collector, &dependent, &owner).await;
+                match is_elsewhere(collector, &dependent, &owner).await {
+                    Ok(true) => post(&recorder, &dependent, &owner).await,
+                    Ok(false) => {}
+                    Err(error) => tracing::debug!(%error, %owner, "not looked for elsewhere"),
+                }
                 tokio::time::sleep(SEARCH_PAUSE).await;
-                told
             }
-        };
-        if let Err(error) = told {
-            tracing::debug!(%error, "an event about an owner in another namespace is not told");
         }
     }
 }
 
-async fn tell_if_elsewhere(
+/// Whether the owner that a dependent names is in another namespace.
+async fn is_elsewhere(
     collector: &Collector,
     dependent: &Identity,
     owner: &Identity,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let served = collector.served();
     let Some(objects) = served.everywhere(&collector.client, &owner.kind) else {
-        return Ok(());
+        return Ok(false);
     };
     let params = ListParams::default().fields(&format!("metadata.name={}", owner.name));
     let named = objects.list(&params).await?;
     let uid = owner.uid.to_string();
-    let is_elsewhere = |found: &super::objects::Meta| {
-        found.uid() == uid && *found.namespace() != *dependent.namespace
-    };
-    if named.items.iter().any(is_elsewhere) {
-        post(&collector.client, dependent, owner).await?;
-    }
-    Ok(())
+    Ok(named
+        .items
+        .iter()
+        .any(|found| found.uid() == uid && *found.namespace() != *dependent.namespace))
 }
 
-async fn post(client: &Client, dependent: &Identity, owner: &Identity) -> Result<(), Error> {
-    let namespace = match &*dependent.namespace {
-        "" => "default",
-        namespace => namespace,
+async fn post(recorder: &Recorder, dependent: &Identity, owner: &Identity) {
+    let namespace = &*dependent.namespace;
+    let about = ObjectReference {
+        kind: Some(dependent.kind.kind.to_string()),
+        api_version: Some(dependent.kind.api_version.to_string()),
+        namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
+        name: Some(dependent.name.to_string()),
+        uid: Some(dependent.uid.to_string()),
+        ..ObjectReference::default()
     };
-    let events: Api<Event> = Api::namespaced(client.clone(), namespace);
-    let event = event(namespace, dependent, owner)?;
-    match events.create(&PostParams::default(), &event).await {
-        // It was told before.
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-        told => Ok(told.map(drop)?),
-    }
-}
-
-fn event(namespace: &str, dependent: &Identity, owner: &Identity) -> Result<Event, Error> {
-    let mut hasher = DefaultHasher::new();
-    (&dependent.uid, owner).hash(&mut hasher);
-    let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    serde_json::from_value(json!({
-        "metadata": {
-            "namespace": namespace,
-            "name": format!("{}.{:016x}", dependent.name, hasher.finish()),
-        },
-        "involvedObject": {
-            "kind": *dependent.kind.kind,
-            "apiVersion": *dependent.kind.api_version,
-            "namespace": *dependent.namespace,
-            "name": *dependent.name,
-            "uid": dependent.uid.to_string(),
-        },
-        "type": "Warning",
-        "reason": "OwnerRefInvalidNamespace",
-        "message": format!("ownerRef {owner} does not exist in namespace {:?}", &*dependent.namespace),
-        "source": {"component": "garbage-collector-controller"},
-        "reportingComponent": "garbage-collector-controller",
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
-    }))
-    .map_err(|error| Error::Other(error.to_string()))
+    let message = format!("ownerRef {owner} does not exist in namespace {namespace:?}");
+    recorder.tell(about, "Warning", REASON, message).await;
 }

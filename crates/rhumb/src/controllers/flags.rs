@@ -24,6 +24,12 @@ pub(crate) struct ControllerFlags {
     /// How long a node may be silent before it counts as lost.
     #[arg(long, value_name = "DURATION", default_value = "50s", value_parser = duration)]
     node_monitor_grace_period: Duration,
+    /// How long a new node may take until it first says something.
+    #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = duration)]
+    node_startup_grace_period: Duration,
+    /// How many pods that have finished are kept; the oldest of more are deleted. 0 is no limit.
+    #[arg(long, value_name = "N", default_value_t = 12_500)]
+    terminated_pod_gc_threshold: usize,
     /// The Lease by which one process at a time runs the controllers.
     #[arg(long, value_name = "NAME", default_value = "rhumb-controllers")]
     leader_elect_resource_name: String,
@@ -69,6 +75,8 @@ impl ControllerFlags {
             root_ca,
             token_signer: signer.map(|signer| Arc::new(signer) as Arc<dyn SignToken>),
             node_monitor_grace_period: self.node_monitor_grace_period,
+            node_startup_grace_period: self.node_startup_grace_period,
+            terminated_pods_max: self.terminated_pod_gc_threshold,
         }
     }
 }
@@ -83,6 +91,8 @@ mod tests {
             let flags = ControllerFlags {
                 controllers: said.iter().map(|&said| said.to_owned()).collect(),
                 node_monitor_grace_period: Duration::from_secs(50),
+                node_startup_grace_period: Duration::from_secs(60),
+                terminated_pod_gc_threshold: 0,
                 leader_elect_resource_name: String::new(),
                 leader_elect_resource_namespace: String::new(),
             };

@@ -81,6 +81,9 @@ pub(crate) struct Flags {
     /// How long a request may take that is not a watch: 30s, 1m0s.
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = duration)]
     request_timeout: Duration,
+    /// How long an event is kept that nobody writes again.
+    #[arg(long, value_name = "DURATION", default_value = "1h0m0s", value_parser = duration)]
+    pub(super) event_ttl: Duration,
     /// Write who did what, one line of JSON a request, to this file; - is standard output.
     #[arg(long, value_name = "FILE")]
     audit_log_path: Option<PathBuf>,

@@ -85,6 +85,7 @@ async fn serve(flags: Flags) -> Result<()> {
         services,
         indexes,
         advertised: advertised.map(|ip| SocketAddr::new(ip, address.port())),
+        event_ttl: flags.event_ttl,
     })
     .await?;
     let service = Arc::new(flags.service(api.clone())?);

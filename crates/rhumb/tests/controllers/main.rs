@@ -11,6 +11,9 @@ mod support;
 
 mod accounts;
 mod apart;
+mod expiry;
 mod garbage;
 mod namespaces;
+mod nodes;
+mod pods;
 mod waiting;

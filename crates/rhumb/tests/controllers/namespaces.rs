@@ -1,6 +1,6 @@
 //! How a namespace ends.
 
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
@@ -167,6 +167,34 @@ async fn the_first_namespaces_stay() {
             format!("namespaces \"{name}\" is forbidden: this namespace may not be deleted");
         assert_eq!((status.code, status.message), (403, message));
     }
+}
+
+#[tokio::test]
+async fn what_every_cluster_has_comes_back() {
+    let server = Server::start();
+    let client = server.client().await;
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let services: Api<Service> = Api::namespaced(client, "default");
+    let namespace = namespaces.get("kube-node-lease").await.expect("a read");
+    let service = services.get("kubernetes").await.expect("a read");
+    delete(&namespaces, "kube-node-lease").await;
+    let params = DeleteParams::default();
+    services
+        .delete("kubernetes", &params)
+        .await
+        .expect("a deletion");
+    found(&namespaces, "kube-node-lease", |now| {
+        now.uid() != namespace.uid()
+    })
+    .await;
+    let again = found(&services, "kubernetes", |_| true).await;
+    let address = |service: &Service| {
+        service
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.cluster_ip.clone())
+    };
+    assert_eq!(address(&again), address(&service));
 }
 
 /// Killing the server in the middle loses nothing: it goes on after its start.

@@ -1,0 +1,125 @@
+//! Pods that have finished, in the order in which they go when there are too many.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::views::{Pod, PodKey};
+
+#[derive(Debug)]
+pub(super) struct FinishedPods {
+    /// 0 is no limit.
+    max: usize,
+    pods: BTreeSet<Finished>,
+}
+
+/// Ordered by its fields: those that a node evicted go first, since nobody made them so, then the oldest.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Finished {
+    is_not_evicted: bool,
+    created: Option<Time>,
+    name: String,
+    namespace: String,
+    pub(super) uid: Option<String>,
+}
+
+impl Finished {
+    fn of(pod: &Pod, is_evicted: bool) -> Finished {
+        let PodKey { namespace, name } = pod.key();
+        Finished {
+            is_not_evicted: !is_evicted,
+            created: pod.metadata.creation_timestamp.clone(),
+            name,
+            namespace,
+            uid: pod.metadata.uid.clone(),
+        }
+    }
+
+    pub(super) fn key(&self) -> PodKey {
+        PodKey {
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        }
+    }
+}
+
+impl FinishedPods {
+    pub(super) fn new(max: usize) -> FinishedPods {
+        FinishedPods {
+            max,
+            pods: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn seen(&mut self, pod: &Pod) {
+        if self.max > 0 && is_finished(pod) {
+            let is_evicted = pod.status.phase == "Failed" && pod.status.reason == "Evicted";
+            self.pods.remove(&Finished::of(pod, !is_evicted));
+            self.pods.insert(Finished::of(pod, is_evicted));
+        }
+    }
+
+    pub(super) fn gone(&mut self, pod: &Pod) {
+        for is_evicted in [false, true] {
+            self.pods.remove(&Finished::of(pod, is_evicted));
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.pods.clear();
+    }
+
+    /// Those that are too many.
+    pub(super) fn surplus(&self) -> impl Iterator<Item = &Finished> {
+        let count = match self.max {
+            0 => 0,
+            max => self.pods.len().saturating_sub(max),
+        };
+        self.pods.iter().take(count)
+    }
+}
+
+pub(super) fn is_finished(pod: &Pod) -> bool {
+    matches!(pod.status.phase.as_str(), "Succeeded" | "Failed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pod(name: &str, minute: u32, phase: &str, reason: &str) -> Pod {
+        serde_json::from_value(json!({
+            "metadata": {
+                "name": name,
+                "namespace": "ns",
+                "creationTimestamp": format!("2030-01-01T00:{minute:02}:00Z"),
+            },
+            "status": {"phase": phase, "reason": reason},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_oldest_go_first_and_those_that_were_evicted_before_them() {
+        let mut finished = FinishedPods::new(2);
+        let mut check = |pod: Pod, expect: &[&str]| {
+            finished.seen(&pod);
+            let names: Vec<&str> = finished.surplus().map(|own| own.name.as_str()).collect();
+            assert_eq!(names, expect);
+        };
+        check(pod("b", 1, "Succeeded", ""), &[]);
+        check(pod("runs", 0, "Running", ""), &[]);
+        check(pod("waits", 0, "Pending", ""), &[]);
+        check(pod("c", 2, "Failed", "Error"), &[]);
+        check(pod("c", 2, "Failed", "Error"), &[]);
+        check(pod("d", 3, "Failed", ""), &["b"]);
+        check(pod("a", 1, "Succeeded", ""), &["a", "b"]);
+        check(pod("e", 9, "Failed", "Evicted"), &["e", "a", "b"]);
+        check(pod("d", 3, "Failed", "Evicted"), &["d", "e", "a"]);
+        finished.gone(&pod("d", 3, "Failed", ""));
+        finished.gone(&pod("e", 9, "Failed", "Evicted"));
+        assert_eq!(finished.surplus().count(), 1);
+        assert_eq!(FinishedPods::new(0).surplus().count(), 0);
+    }
+}

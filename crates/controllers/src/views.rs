@@ -1,0 +1,186 @@
+//! Nodes and pods as far as the controllers look at them: what is not named here is never read into memory.
+
+use std::borrow::Cow;
+
+use k8s_openapi::api::core::v1::{NodeCondition, PodCondition, Taint, Toleration};
+use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
+use kube::Resource;
+use kube::api::ObjectMeta;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct Node {
+    pub(crate) metadata: ObjectMeta,
+    #[serde(default)]
+    pub(crate) spec: NodeSpec,
+    #[serde(default)]
+    pub(crate) status: NodeStatus,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct NodeSpec {
+    #[serde(default)]
+    pub(crate) unschedulable: bool,
+    #[serde(default)]
+    pub(crate) taints: Vec<Taint>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct NodeStatus {
+    #[serde(default)]
+    pub(crate) conditions: Vec<NodeCondition>,
+}
+
+/// What a node says of itself, or what is said of one that says nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ready {
+    True,
+    False,
+    Unknown,
+    /// It never said.
+    Missing,
+}
+
+impl Node {
+    pub(crate) fn condition(&self, type_: &str) -> Option<&NodeCondition> {
+        let mut conditions = self.status.conditions.iter();
+        conditions.find(|condition| condition.type_ == type_)
+    }
+
+    pub(crate) fn ready(&self) -> Ready {
+        match self
+            .condition("Ready")
+            .map(|condition| condition.status.as_str())
+        {
+            Some("True") => Ready::True,
+            Some("False") => Ready::False,
+            Some(_) => Ready::Unknown,
+            None => Ready::Missing,
+        }
+    }
+
+    pub(crate) fn has_taint(&self, key: &str, effect: &str) -> bool {
+        let mut taints = self.spec.taints.iter();
+        taints.any(|taint| taint.key == key && taint.effect == effect)
+    }
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct Pod {
+    pub(crate) metadata: ObjectMeta,
+    #[serde(default)]
+    pub(crate) spec: PodSpec,
+    #[serde(default)]
+    pub(crate) status: PodStatus,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PodSpec {
+    /// Empty while nobody has placed it.
+    #[serde(default)]
+    pub(crate) node_name: String,
+    #[serde(default)]
+    pub(crate) tolerations: Vec<Toleration>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct PodStatus {
+    #[serde(default)]
+    pub(crate) phase: String,
+    #[serde(default)]
+    pub(crate) reason: String,
+    #[serde(default)]
+    pub(crate) conditions: Vec<PodCondition>,
+}
+
+impl Pod {
+    pub(crate) fn key(&self) -> PodKey {
+        PodKey {
+            namespace: self.metadata.namespace.clone().unwrap_or_default(),
+            name: self.metadata.name.clone().unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn is_terminating(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+
+    /// The condition that says why the pod goes, so that whoever owns it does not take it for a failure of its own.
+    pub(crate) fn disruption(&self, reason: &str, message: &str) -> Value {
+        json!({
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": reason,
+            "message": message,
+            "observedGeneration": self.metadata.generation,
+            "lastTransitionTime": Timestamp::now().strftime("%FT%TZ").to_string(),
+        })
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct PodKey {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl Resource for Node {
+    type DynamicType = ();
+    type Scope = ClusterResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "Node".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "nodes".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+impl Resource for Pod {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "Pod".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "pods".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
