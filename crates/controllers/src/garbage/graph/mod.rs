@@ -342,7 +342,7 @@ impl Graph {
         self.shrink_if_sparse();
     }
 
-    /// After the end of very many objects their memory is given back.
+    /// After the end of very many objects the map shrinks; the places of nodes are given back when all are free.
     fn shrink_if_sparse(&mut self) {
         if self.by_uid.is_empty() {
             self.nodes = Vec::new();

@@ -114,9 +114,9 @@ async fn a_deletion_insists_unless_the_owners_have_changed() {
     let strict = json!({"uid": "u", "resourceVersion": "1"});
     let deleted = (200, json!({"kind": "Status", "status": "Success"}));
 
-    let (target, requests) = behind(&[deleted.clone()]);
+    let (target, requests) = behind(std::slice::from_ref(&deleted));
     assert!(target.delete(&seen, Policy::Foreground).await.unwrap());
-    assert_eq!(conditions(&requests), [strict.clone()]);
+    assert_eq!(conditions(&requests), std::slice::from_ref(&strict));
     assert_eq!(said(&requests)[0].1["propagationPolicy"], "Foreground");
 
     let other = (200, object("2", &[("o", false)]));
