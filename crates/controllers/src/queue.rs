@@ -49,6 +49,8 @@ struct State<K> {
     failures: HashMap<K, u32>,
     /// By time, and among equals by the order in which they came.
     later: BTreeMap<(Instant, u64), K>,
+    /// Where each key stands in `later`, which is once.
+    due: HashMap<K, (Instant, u64)>,
     count: u64,
 }
 
@@ -68,6 +70,7 @@ impl<K: Clone + Debug + Eq + Hash> Queue<K> {
                 stages: HashMap::new(),
                 failures: HashMap::new(),
                 later: BTreeMap::new(),
+                due: HashMap::new(),
                 count: 0,
             }),
             added: Notify::new(),
@@ -168,8 +171,16 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
+    /// Of two times, the earlier holds: whoever works on a key says anew when it wants it again.
     fn add_at(&mut self, key: K, at: Instant) {
+        if let Some(due) = self.due.get(&key) {
+            if due.0 <= at {
+                return;
+            }
+            self.later.remove(due);
+        }
         self.count += 1;
+        self.due.insert(key.clone(), (at, self.count));
         self.later.insert((at, self.count), key);
     }
 
@@ -181,6 +192,7 @@ impl<K: Clone + Eq + Hash> State<K> {
                 break;
             }
             let key = first.remove();
+            self.due.remove(&key);
             self.add(key);
         }
         let key = self.ready.pop_front()?;
@@ -235,6 +247,31 @@ mod tests {
         })
         .await;
         assert_eq!(seen, [("a", 0), ("b", 2000), ("a", 5000)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_that_is_wanted_again_waits_once_however_often_it_is_added() {
+        let queue = Queue::new();
+        queue.add_after("a", Duration::from_secs(30));
+        queue.add_after("a", Duration::from_secs(10));
+        queue.add_after("a", Duration::from_secs(20));
+        let again = queue.clone();
+        let mut adds = 5;
+        let seen = worked(&queue, 1, async |key| {
+            if adds > 0 {
+                adds -= 1;
+                again.add(key);
+            }
+            Ok(Done::Again(Duration::from_secs(25)))
+        })
+        .await;
+        let times: Vec<u128> = seen.into_iter().map(|(_, at)| at).collect();
+        assert_eq!(
+            times,
+            [
+                10_000, 10_000, 10_000, 10_000, 10_000, 10_000, 35_000, 60_000
+            ]
+        );
     }
 
     #[tokio::test(start_paused = true)]
