@@ -4,6 +4,7 @@ mod flags;
 mod https;
 mod in_process;
 mod signer;
+mod thread;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,6 +16,7 @@ use clap::Args;
 pub(crate) use flags::ControllerFlags;
 pub(crate) use in_process::InProcess;
 pub(crate) use signer::Signer;
+pub(crate) use thread::start;
 
 use crate::pki;
 

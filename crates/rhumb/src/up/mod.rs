@@ -94,12 +94,12 @@ async fn serve(flags: Flags) -> Result<()> {
         Some(pki.ca_pem.clone()),
         Some(controllers::Signer::Server(api.clone())),
     );
-    let controllers = tokio::spawn(rhumb_controllers::run(
+    let controllers = controllers::start(
         Arc::new(controllers::InProcess::new(service.clone())),
         selected,
         options,
         stop.clone(),
-    ));
+    )?;
     let server = Server {
         listener,
         tls,
@@ -116,7 +116,7 @@ async fn serve(flags: Flags) -> Result<()> {
     );
     stop.cancelled().await;
     // They give their lease back while there is still a server to give it to.
-    controllers.await.context("the controllers ended badly")?;
+    controllers.ended().await;
     end(&api).await;
     server.await.context("the server ended badly")?;
     say("stopped");
