@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use crate::Error;
 use crate::error::found;
@@ -35,6 +35,14 @@ pub(crate) struct Leadership {
     election: Election,
 }
 
+/// Why this process leads no longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lost {
+    ToAnother,
+    /// It could not be renewed, and may be another's soon.
+    ByTime,
+}
+
 /// What was last seen of another's lease, and when: only time by one's own clock says that it has ended.
 #[derive(PartialEq)]
 struct Sighting {
@@ -50,15 +58,19 @@ impl Leadership {
         }
     }
 
-    /// Waits until this process leads.
-    pub(crate) async fn acquire(&self) {
+    /// Waits until this process leads. The time is the one before it asked: others count from a later one.
+    pub(crate) async fn acquire(&self) -> Instant {
         let mut seen: Option<(Sighting, Instant)> = None;
         loop {
-            match self.try_acquire(&mut seen).await {
-                Ok(true) => return,
-                Ok(false) => {}
-                Err(error) if error.is_conflict() => {}
-                Err(error) => tracing::warn!(%error, "the lease of the controllers cannot be had"),
+            let asked = Instant::now();
+            match timeout(RENEW_DEADLINE, self.try_acquire(&mut seen)).await {
+                Ok(Ok(true)) => return asked,
+                Ok(Ok(false)) => {}
+                Ok(Err(error)) if error.is_conflict() => {}
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "the lease of the controllers cannot be had");
+                }
+                Err(_) => tracing::warn!("the lease of the controllers cannot be had in time"),
             }
             sleep(RETRY).await;
         }
@@ -95,37 +107,35 @@ impl Leadership {
         Ok(true)
     }
 
-    /// Renews the lease until that fails for too long or another process has it.
-    pub(crate) async fn keep(&self) {
-        let mut renewed = Instant::now();
+    /// Renews the lease, last renewed at `since`, until that fails for too long or another process has it.
+    pub(crate) async fn keep(&self, since: Instant) -> Lost {
+        let mut renewed = since;
+        let mut pause = RENEW;
         loop {
-            sleep(if renewed.elapsed() < RENEW {
-                RENEW
-            } else {
-                RETRY
-            })
-            .await;
-            let left = RENEW_DEADLINE.saturating_sub(renewed.elapsed());
-            match timeout(left.max(RETRY), self.renew()).await {
-                Ok(Ok(true)) => renewed = Instant::now(),
-                Ok(Ok(false)) => return,
+            let deadline = renewed + RENEW_DEADLINE;
+            sleep_until(deadline.min(Instant::now() + pause)).await;
+            let asked = Instant::now();
+            match timeout_at(deadline, self.renew()).await {
+                Ok(Ok(true)) => {
+                    renewed = asked;
+                    pause = RENEW;
+                }
+                Ok(Ok(false)) => return Lost::ToAnother,
                 Ok(Err(error)) => {
                     tracing::warn!(%error, "the lease of the controllers is not renewed");
+                    pause = RETRY;
                 }
-                Err(_) => tracing::warn!("the lease of the controllers is not renewed in time"),
-            }
-            if renewed.elapsed() >= RENEW_DEADLINE {
-                return;
+                Err(_) => return Lost::ByTime,
             }
         }
     }
 
-    /// Whether the lease is still this process's.
+    /// Whether the lease is still this process's. One that somebody deleted may be another's by now.
     async fn renew(&self) -> Result<bool, Error> {
-        let lease = self.leases.get(&self.election.name).await?;
-        if !self.is_ours(&lease) {
+        let lease = found(self.leases.get(&self.election.name).await)?;
+        let Some(lease) = lease.filter(|lease| self.is_ours(lease)) else {
             return Ok(false);
-        }
+        };
         self.replace(self.renewed(lease)).await?;
         Ok(true)
     }
@@ -186,10 +196,13 @@ impl Leadership {
                 lease_transitions: Some(if stays || before.holder_identity.is_none() {
                     transitions
                 } else {
-                    transitions + 1
+                    transitions.saturating_add(1)
                 }),
                 ..before
             }),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -100,7 +100,7 @@ impl Known {
             && !sets.satisfied.contains(namespace)
     }
 
-    /// Namespaces that are not told again were deleted: what would be made there is refused, and that is all.
+    /// Namespaces that are not told again were deleted, and one of the same name may be new: all are looked at.
     fn namespace(&self, event: Event<PartialObjectMeta<Namespace>>, queue: &Queue<String>) {
         let mut sets = self.lock();
         match event {
@@ -115,7 +115,8 @@ impl Known {
             Event::Delete(namespace) => {
                 sets.active.remove(&namespace.name_any());
             }
-            Event::Init | Event::InitDone => {}
+            Event::Init => sets.active.clear(),
+            Event::InitDone => {}
         }
     }
 

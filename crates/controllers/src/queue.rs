@@ -16,6 +16,8 @@ use crate::Error;
 /// The first pause after a failure; it doubles up to the last.
 const RETRY_FIRST: Duration = Duration::from_millis(5);
 const RETRY_LAST: Duration = Duration::from_secs(60);
+/// Longer than any process lives.
+const PAUSE_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// What is to be done with a key that was worked on without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +87,7 @@ impl<K: Clone + Debug + Eq + Hash> Queue<K> {
 
     /// Adds the key once the time has passed.
     pub(crate) fn add_after(&self, key: K, pause: Duration) {
-        self.lock().add_at(key, Instant::now() + pause);
+        self.lock().add_at(key, after(pause));
         self.0.added.notify_one();
     }
 
@@ -147,13 +149,18 @@ impl<K: Clone + Debug + Eq + Hash> Queue<K> {
             state.add(key.clone());
         }
         if let Some(pause) = again {
-            state.add_at(key, Instant::now() + pause);
+            state.add_at(key, after(pause));
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K>> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A time that can be told, however long the pause.
+fn after(pause: Duration) -> Instant {
+    Instant::now() + pause.min(PAUSE_MAX)
 }
 
 impl<K: Clone + Eq + Hash> State<K> {

@@ -1,13 +1,15 @@
 //! Controllers run while this process leads, and are started again when they fail.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::FutureExt;
 use kube::Client;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::leader::Leadership;
+use crate::leader::{Leadership, Lost};
 use crate::{Connect, Context, Controller, Options};
 
 /// Between the failure of a controller and its next start.
@@ -28,26 +30,34 @@ pub async fn run(
     let own = connect.client(None);
     let leadership = Leadership::new(own.clone(), options.election.clone());
     loop {
-        tokio::select! {
+        let since = tokio::select! {
             () = stop.cancelled() => return,
-            () = leadership.acquire() => {}
+            since = leadership.acquire() => since,
+        };
+        let mut work = JoinSet::new();
+        for controller in controllers.iter().copied() {
+            let (connect, own, options) = (connect.clone(), own.clone(), options.clone());
+            work.spawn(async move { keep_running(controller, &*connect, &own, &options).await });
         }
-        let work = join_all(
-            controllers
-                .iter()
-                .map(|controller| keep_running(controller, &*connect, &own, &options)),
-        );
-        tokio::select! {
-            () = stop.cancelled() => {
-                leadership.release().await;
-                return;
+        let lost = tokio::select! {
+            () = stop.cancelled() => None,
+            lost = leadership.keep(since) => Some(lost),
+        };
+        // Nobody else may begin before all of them have ended.
+        work.shutdown().await;
+        match lost {
+            None => return leadership.release().await,
+            Some(Lost::ToAnother) => {
+                tracing::warn!("another process has the lease of the controllers: they pause");
             }
-            () = leadership.keep() => tracing::warn!("another process leads now: the controllers pause"),
-            _ = work => {}
+            Some(Lost::ByTime) => {
+                tracing::warn!("the lease of the controllers was not renewed in time: they pause");
+            }
         }
     }
 }
 
+/// Each is a task of its own: one that is busy does not hold the others, and its panic is its own.
 async fn keep_running(
     controller: &Controller,
     connect: &dyn Connect,
@@ -60,18 +70,16 @@ async fn keep_running(
             reader: reader.clone(),
             options: options.clone(),
         };
-        // Its own task: a controller that is busy does not hold the others, and its panic is its own.
-        let mut task = AbortOnDrop(tokio::spawn((controller.run)(context)));
-        match (&mut task.0).await {
-            Ok(Ok(())) => {
-                tracing::warn!(controller = controller.name, "ended, and is started again");
-            }
+        let name = controller.name;
+        match AssertUnwindSafe((controller.run)(context))
+            .catch_unwind()
+            .await
+        {
+            Ok(Ok(())) => tracing::warn!(controller = name, "ended, and is started again"),
             Ok(Err(error)) => {
-                tracing::warn!(controller = controller.name, %error, "failed, and is started again");
+                tracing::warn!(controller = name, %error, "failed, and is started again");
             }
-            Err(error) => {
-                tracing::error!(controller = controller.name, %error, "failed, and is started again");
-            }
+            Err(_) => tracing::error!(controller = name, "panicked, and is started again"),
         }
         tokio::time::sleep(PAUSE).await;
     }
