@@ -4,7 +4,7 @@ use rhumb_api::Object;
 use rhumb_cache::Entry;
 use rhumb_meta::{ObjectKey, Status};
 
-use super::Premise;
+use super::{On, Premise};
 use crate::resources::{Call, Storage};
 
 fn storage<'a>(call: &Call<'a>, group: &str, plural: &str) -> Option<&'a Storage> {
@@ -41,25 +41,33 @@ pub(super) async fn named_anywhere(
     }
 }
 
-/// An object without a namespace as the cache has it, and the premise that it stays as it is.
-pub(super) fn premise(
+/// An object without a namespace as it is now, from the cache or else from the store, and the premise that it stays
+/// so.
+pub(super) async fn with_revision(
     call: &Call<'_>,
-    group: &str,
-    plural: &str,
-    name: &str,
+    on: &On,
 ) -> Result<Option<(Object, Premise)>, Status> {
-    let (Some(storage), Ok(key)) = (storage(call, group, plural), ObjectKey::cluster(name)) else {
+    let (Some(storage), Ok(key)) = (
+        storage(call, on.group, on.plural),
+        ObjectKey::cluster(&*on.name),
+    ) else {
         return Ok(None);
     };
-    let entry = storage.cache.get(&key).map_err(Status::internal_error)?;
-    let Some(entry) = entry else {
+    let storage_key = storage.prefix.object(&key);
+    let premise = |revision| Premise {
+        key: storage_key.clone(),
+        revision,
+    };
+    if let Some(entry) = storage.cache.get(&key).map_err(Status::internal_error)? {
+        return Ok(Some((parse(&entry)?, premise(entry.revision()))));
+    }
+    let entry = call.api.store.get(&storage_key).await;
+    let Some(entry) = entry.map_err(Status::internal_error)? else {
         return Ok(None);
     };
-    let premise = Premise {
-        key: storage.prefix.object(&key),
-        revision: entry.revision(),
-    };
-    Ok(Some((parse(&entry)?, premise)))
+    let object = storage.forms.read(&entry.value);
+    let object = object.map_err(Status::internal_error)?;
+    Ok(Some((object, premise(entry.modified))))
 }
 
 /// What the cache has at a key.

@@ -111,15 +111,29 @@ pub trait Plugin: Debug + Send + Sync {
         Ok(())
     }
 
-    /// What the creation of the final object rests on. Asked right before the commit, and again if that fails
-    /// because it is no longer so.
-    fn premise(
+    /// The object without a namespace that a creation rests on. It is looked at again right before the commit, which
+    /// fails if it is another by then; so the answer of `still_admits` holds for the moment of the commit.
+    fn rests_on(&self, _attributes: &Attributes<'_>) -> Option<On> {
+        None
+    }
+
+    /// Whether the final object is still let in, with what it rests on as it is now.
+    fn still_admits(
         &self,
         _attributes: &Attributes<'_>,
         _object: &Object,
-    ) -> Result<Option<Premise>, Status> {
-        Ok(None)
+        _now: Option<&Object>,
+    ) -> Result<(), Status> {
+        Ok(())
     }
+}
+
+/// An object that a decision rests on.
+#[derive(Debug)]
+pub struct On {
+    pub group: &'static str,
+    pub plural: &'static str,
+    pub name: String,
 }
 
 /// What lets a write in only as long as it is so: checked again as the write is committed.
@@ -170,16 +184,23 @@ impl Chain {
         Ok(())
     }
 
-    pub fn premises(
+    /// What must be so as the object is committed.
+    pub async fn premises(
         &self,
         attributes: &Attributes<'_>,
         object: &Object,
     ) -> Result<Vec<Premise>, Status> {
-        let premises = self
-            .0
-            .iter()
-            .map(|plugin| plugin.premise(attributes, object));
-        premises.filter_map(Result::transpose).collect()
+        let mut premises = Vec::new();
+        for plugin in &self.0 {
+            let Some(on) = plugin.rests_on(attributes) else {
+                continue;
+            };
+            let found = lookup::with_revision(attributes.call, &on).await?;
+            let (now, premise) = found.unzip();
+            plugin.still_admits(attributes, object, now.as_ref())?;
+            premises.extend(premise);
+        }
+        Ok(premises)
     }
 
     /// Both, for what is asked and not stored.

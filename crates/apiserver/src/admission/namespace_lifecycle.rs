@@ -5,7 +5,7 @@ use rhumb_api::{Object, fields};
 use rhumb_meta::status::{CauseType, StatusCause};
 use rhumb_meta::{GroupResource, Status};
 
-use super::{Attributes, Operation, Plugin, Premise, lookup};
+use super::{Attributes, On, Operation, Plugin, lookup};
 
 /// Namespaces that no one may delete.
 const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
@@ -35,32 +35,43 @@ impl Plugin for NamespaceLifecycle {
         };
         let namespace = lookup::named_anywhere(attributes.call, "", "namespaces", name)
             .await?
-            .ok_or_else(|| Status::not_found(&GroupResource::new("", "namespaces"), name))?;
+            .ok_or_else(|| not_found(name))?;
         if attributes.operation == Operation::Create && is_going(&namespace) {
             return Err(terminating(attributes, object, name));
         }
         Ok(())
     }
 
-    /// The namespace that it was let into: one that begins to end meanwhile is emptied once, and what came later
+    /// The namespace that it is let into: one that begins to end meanwhile is emptied once, and what came later
     /// would stay for ever.
-    fn premise(
+    fn rests_on(&self, attributes: &Attributes<'_>) -> Option<On> {
+        let namespace = attributes.call.namespace()?;
+        Some(On {
+            group: "",
+            plural: "namespaces",
+            name: namespace.to_owned(),
+        })
+    }
+
+    fn still_admits(
         &self,
         attributes: &Attributes<'_>,
         object: &Object,
-    ) -> Result<Option<Premise>, Status> {
-        let Some(name) = attributes.call.namespace() else {
-            return Ok(None);
-        };
-        let Some((namespace, premise)) = lookup::premise(attributes.call, "", "namespaces", name)?
-        else {
-            return Ok(None);
-        };
-        if is_going(&namespace) {
-            return Err(terminating(attributes, Some(object), name));
+        now: Option<&Object>,
+    ) -> Result<(), Status> {
+        let name = attributes.call.namespace().unwrap_or_default();
+        match now {
+            None => Err(not_found(name)),
+            Some(namespace) if is_going(namespace) => {
+                Err(terminating(attributes, Some(object), name))
+            }
+            Some(_) => Ok(()),
         }
-        Ok(Some(premise))
     }
+}
+
+fn not_found(namespace: &str) -> Status {
+    Status::not_found(&GroupResource::new("", "namespaces"), namespace)
 }
 
 fn is_going(namespace: &Object) -> bool {

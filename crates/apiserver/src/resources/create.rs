@@ -133,7 +133,7 @@ async fn commit_new(
 ) -> Result<Result<Revision, Error>, Status> {
     let attributes = call.attributes(admission::Operation::Create, None, false);
     for _ in 0..PREMISES_MAX {
-        let premises = call.api.admission.premises(&attributes, object)?;
+        let premises = call.api.admission.premises(&attributes, object).await?;
         let guarded = premises
             .iter()
             .fold(transaction.clone(), |guarded, premise| {

@@ -30,15 +30,21 @@ fn stores_a_map(transaction: &Transaction) -> bool {
 }
 
 /// Creates a config map while another server writes the namespace, `times` times, each time between the map's
-/// admission and its commit.
-async fn created_while_changed(phase: &'static str, times: usize) -> (u16, serde_json::Value) {
+/// admission and its commit. Without a phase, it is deleted.
+async fn created_while_changed(
+    phase: Option<&'static str>,
+    times: usize,
+) -> (u16, serde_json::Value) {
     let directory = tempfile::tempdir().expect("a directory");
     let written = AtomicUsize::new(0);
     let store = Others::new(Server::store(directory.path()).await, move |transaction| {
         let is_next = stores_a_map(transaction) && written.load(Ordering::Relaxed) < times;
         is_next.then(|| {
             let number = written.fetch_add(1, Ordering::Relaxed);
-            Transaction::new().put(KEY, namespace(phase, number), Expect::Any)
+            match phase {
+                Some(phase) => Transaction::new().put(KEY, namespace(phase, number), Expect::Any),
+                None => Transaction::new().delete(KEY, Expect::Any),
+            }
         })
     });
     let server = Server::on(store, Setup::default()).await;
@@ -54,7 +60,7 @@ async fn created_while_changed(phase: &'static str, times: usize) -> (u16, serde
 
 #[tokio::test]
 async fn nothing_slips_into_a_namespace_that_begins_to_end() {
-    let (code, answer) = created_while_changed("Terminating", 1).await;
+    let (code, answer) = created_while_changed(Some("Terminating"), 1).await;
     assert_eq!(code, 403, "{answer}");
     assert_eq!(
         answer["message"],
@@ -64,6 +70,13 @@ async fn nothing_slips_into_a_namespace_that_begins_to_end() {
 
 #[tokio::test]
 async fn other_changes_of_the_namespace_hold_nobody_up() {
-    let (code, answer) = created_while_changed("Active", 5).await;
+    let (code, answer) = created_while_changed(Some("Active"), 5).await;
     assert_eq!(code, 201, "{answer}");
+}
+
+#[tokio::test]
+async fn nothing_is_stored_in_a_namespace_that_is_gone() {
+    let (code, answer) = created_while_changed(None, 1).await;
+    assert_eq!(code, 404, "{answer}");
+    assert_eq!(answer["message"], "namespaces \"n\" not found");
 }
