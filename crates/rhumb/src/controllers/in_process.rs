@@ -28,7 +28,7 @@ impl Connect for InProcess {
     fn client(&self, account: Option<&'static str>) -> Client {
         let user = match account {
             Some(account) => system_account(account),
-            None => User::server(),
+            None => User::new(name::CONTROLLER_MANAGER, &[group::AUTHENTICATED]),
         };
         let peer = Arc::new(Peer {
             address: ADDRESS.to_owned(),

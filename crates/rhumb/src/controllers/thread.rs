@@ -1,12 +1,17 @@
 //! Controllers beside a server: on a thread of their own, so that however much there is to do, the requests of others
 //! find a core.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rhumb_controllers::{Connect, Controller, Options};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
+
+/// Between a failure and the next start.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Controllers that run until they are told to stop.
 pub(crate) struct Running {
@@ -36,7 +41,20 @@ pub(crate) fn start(
     std::thread::Builder::new()
         .name("controllers".to_owned())
         .spawn(move || {
-            runtime.block_on(rhumb_controllers::run(connect, controllers, options, stop));
+            while !stop.is_cancelled() {
+                let run = || {
+                    runtime.block_on(rhumb_controllers::run(
+                        connect.clone(),
+                        controllers.clone(),
+                        options.clone(),
+                        stop.clone(),
+                    ));
+                };
+                if catch_unwind(AssertUnwindSafe(run)).is_err() {
+                    tracing::error!("the controllers failed, and are started again");
+                    std::thread::sleep(PAUSE);
+                }
+            }
             // Nobody waits any more if the server has failed.
             let _ = sender.send(());
         })

@@ -22,7 +22,14 @@ const RENEWAL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Profile<'a> {
     Server(&'a ServerNames),
-    Admin,
+    Client(Client),
+}
+
+/// Who a client is: its name, and the group that it is in, if any.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Client {
+    pub(super) name: &'static str,
+    pub(super) group: Option<&'static str>,
 }
 
 /// A certificate for the key that signs all others.
@@ -49,7 +56,7 @@ pub(super) fn make_signed(
 ) -> Result<String> {
     let mut params = match profile {
         Profile::Server(_) => parameters("kube-apiserver", now, LIFETIME),
-        Profile::Admin => parameters("kubernetes-admin", now, LIFETIME),
+        Profile::Client(client) => parameters(client.name, now, LIFETIME),
     };
     params.key_usages = vec![
         KeyUsagePurpose::DigitalSignature,
@@ -61,10 +68,12 @@ pub(super) fn make_signed(
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
             params.subject_alt_names = alternative_names(names)?;
         }
-        Profile::Admin => {
+        Profile::Client(client) => {
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-            let name = &mut params.distinguished_name;
-            name.push(DnType::OrganizationName, rhumb_auth::group::MASTERS);
+            if let Some(group) = client.group {
+                let name = &mut params.distinguished_name;
+                name.push(DnType::OrganizationName, group);
+            }
         }
     }
     let certificate = params
@@ -165,7 +174,7 @@ pub(super) fn check_signed(
     let is_old = expiry(&certificate) <= now.saturating_add(RENEWAL);
     let is_short = match profile {
         Profile::Server(names) => !covers(&certificate, names),
-        Profile::Admin => false,
+        Profile::Client(_) => false,
     };
     match is_old || is_short {
         true => Err(Problem::Renew),

@@ -1,4 +1,4 @@
-//! The file by which kubectl finds the server and shows who it is.
+//! The files by which clients find the server and show who they are.
 
 use std::path::Path;
 
@@ -6,23 +6,35 @@ use anyhow::Result;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Pki, files};
+use super::{ADMIN, CONTROLLERS, Identity, Pki, files};
 
-/// Writes a kubeconfig for the one who may do everything; `server` is the URL of the server.
-///
-/// A file that already says the same is left alone.
-pub(crate) fn write_kubeconfig(path: &Path, pki: &Pki, server: &str) -> Result<()> {
-    let text = kubeconfig(pki, server);
-    if files::read(path)?.as_deref() == Some(&text) {
-        return Ok(());
+pub(crate) const ADMIN_KUBECONFIG: &str = "admin.kubeconfig";
+
+/// Writes the kubeconfigs of a data directory, of the one who may do everything and of controllers that run apart;
+/// `server` is the URL of the server. A file that already says the same is left alone.
+pub(crate) fn write_kubeconfigs(directory: &Path, pki: &Pki, server: &str) -> Result<()> {
+    let files = [
+        (ADMIN_KUBECONFIG, ADMIN.name, &pki.admin),
+        (
+            "controller-manager.kubeconfig",
+            CONTROLLERS.name,
+            &pki.controllers,
+        ),
+    ];
+    for (file, user, identity) in files {
+        let path = directory.join(file);
+        let text = kubeconfig(&pki.ca_pem, user, identity, server);
+        if files::read(&path)?.as_deref() != Some(&text) {
+            files::write_private(&path, &text)?;
+        }
     }
-    files::write_private(path, &text)
+    Ok(())
 }
 
-fn kubeconfig(pki: &Pki, server: &str) -> String {
-    let ca = STANDARD.encode(&pki.ca_pem);
-    let certificate = STANDARD.encode(&pki.admin.certificate_pem);
-    let key = STANDARD.encode(pki.admin.key_pem());
+fn kubeconfig(ca_pem: &str, user: &str, identity: &Identity, server: &str) -> String {
+    let ca = STANDARD.encode(ca_pem);
+    let certificate = STANDARD.encode(&identity.certificate_pem);
+    let key = STANDARD.encode(identity.key_pem());
     let server = serde_json::Value::from(server);
     format!(
         "apiVersion: v1
@@ -33,16 +45,16 @@ clusters:
     server: {server}
     certificate-authority-data: {ca}
 users:
-- name: kubernetes-admin
+- name: {user}
   user:
     client-certificate-data: {certificate}
     client-key-data: {key}
 contexts:
-- name: kubernetes-admin@rhumb
+- name: {user}@rhumb
   context:
     cluster: rhumb
-    user: kubernetes-admin
-current-context: kubernetes-admin@rhumb
+    user: {user}
+current-context: {user}@rhumb
 preferences: {{}}
 "
     )

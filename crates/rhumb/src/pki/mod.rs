@@ -8,6 +8,7 @@
 //! | `ca.crt`, `ca.key` | the authority that signs all others, and that clients trust |
 //! | `apiserver.crt`, `apiserver.key` | the server |
 //! | `admin.crt`, `admin.key` | the one who may do everything |
+//! | `controller-manager.crt`, `controller-manager.key` | controllers that run apart |
 //! | `sa.key`, `sa.pub` | what tokens of service accounts are signed with |
 
 mod certificate;
@@ -26,11 +27,20 @@ use rhumb_meta::Timestamp;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
-pub(crate) use kubeconfig::write_kubeconfig;
+pub(crate) use kubeconfig::{ADMIN_KUBECONFIG, write_kubeconfigs};
 pub(crate) use names::{ServerNames, host_name};
 
-use certificate::Profile;
+use certificate::{Client, Profile};
 use pair::Pair;
+
+const ADMIN: Client = Client {
+    name: "kubernetes-admin",
+    group: Some(rhumb_auth::group::MASTERS),
+};
+const CONTROLLERS: Client = Client {
+    name: rhumb_auth::name::CONTROLLER_MANAGER,
+    group: None,
+};
 
 /// All that a server needs to show who it is, to know its clients and to sign tokens.
 ///
@@ -41,6 +51,8 @@ pub(crate) struct Pki {
     pub(crate) ca: CertificateDer<'static>,
     pub(crate) serving: Identity,
     pub(crate) admin: Identity,
+    /// Controllers that run apart.
+    pub(crate) controllers: Identity,
     pub(crate) service_account_key: SigningKey,
 }
 
@@ -88,7 +100,8 @@ pub(crate) fn open(data_dir: &Path, names: &ServerNames, now: Timestamp) -> Resu
     let open = |name, profile| Pair::new(&directory, name).open_signed(&ca, &issuer, profile, now);
     Ok(Pki {
         serving: open("apiserver", Profile::Server(names))?,
-        admin: open("admin", Profile::Admin)?,
+        admin: open("admin", Profile::Client(ADMIN))?,
+        controllers: open("controller-manager", Profile::Client(CONTROLLERS))?,
         service_account_key: open_service_account_key(&directory)?,
         ca,
         ca_pem,

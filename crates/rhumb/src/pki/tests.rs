@@ -97,13 +97,21 @@ fn what_is_made_once_is_kept() {
             "apiserver.key",
             "ca.crt",
             "ca.key",
+            "controller-manager.crt",
+            "controller-manager.key",
             "sa.key",
             "sa.pub"
         ]
     );
     place.open(after(300));
     assert_eq!(place.contents(), contents);
-    for name in ["admin.key", "apiserver.key", "ca.key", "sa.key"] {
+    for name in [
+        "admin.key",
+        "apiserver.key",
+        "ca.key",
+        "controller-manager.key",
+        "sa.key",
+    ] {
         assert_eq!(place.mode(name), 0o600, "{name}");
     }
     assert_eq!(place.mode(""), 0o700);
@@ -123,7 +131,10 @@ fn certificates_are_renewed_with_their_keys_before_they_expire() {
         .filter(|it| !before.contains(it))
         .map(|(name, _)| name)
         .collect();
-    assert_eq!(changed, ["admin.crt", "apiserver.crt"]);
+    assert_eq!(
+        changed,
+        ["admin.crt", "apiserver.crt", "controller-manager.crt"]
+    );
     place.open(after(3000));
 }
 
@@ -402,7 +413,7 @@ fn the_kubeconfig_holds_all_that_kubectl_needs() {
     let place = Place::new();
     let pki = place.open(NOW);
     let path = place.0.path().join("admin.kubeconfig");
-    write_kubeconfig(&path, &pki, "https://127.0.0.1:6443").unwrap();
+    write_kubeconfigs(place.0.path(), &pki, "https://127.0.0.1:6443").unwrap();
     let text = fs::read_to_string(&path).unwrap();
     assert!(
         text.contains("\n    server: \"https://127.0.0.1:6443\"\n"),
@@ -427,7 +438,7 @@ fn the_kubeconfig_holds_all_that_kubectl_needs() {
     assert_eq!(mode(&path), 0o600);
     let written = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
     let before = written(&path);
-    write_kubeconfig(&path, &pki, "https://127.0.0.1:6443").unwrap();
+    write_kubeconfigs(place.0.path(), &pki, "https://127.0.0.1:6443").unwrap();
     assert_eq!(written(&path), before);
 }
 

@@ -68,11 +68,11 @@ async fn serve(flags: Flags) -> Result<()> {
     let names = server_names(address, &services, advertised);
     let pki = pki::open(&directory, &names, clock.wall())?;
     let url = format!("https://{}", reachable(address));
-    let kubeconfig = directory.join("admin.kubeconfig");
+    let kubeconfig = directory.join(pki::ADMIN_KUBECONFIG);
     let tls = tls::config(&pki)?;
     // The kubeconfig is of the server that has the store: another one may be running here.
     let (store, store_name) = store::open(&flags, &directory).await?;
-    pki::write_kubeconfig(&kubeconfig, &pki, &url)?;
+    pki::write_kubeconfigs(&directory, &pki, &url)?;
     let api = Api::start(Options {
         store,
         clock,
