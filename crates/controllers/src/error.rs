@@ -3,12 +3,38 @@
 /// Why a controller could not do something. It is tried again in any case.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{0}")]
+    #[error("{}", said(.0))]
     Request(#[from] kube::Error),
-    #[error("{0}")]
+    #[error("{}", chain(.0))]
     Watch(#[from] kube::runtime::watcher::Error),
     #[error("{0}")]
     Other(String),
+}
+
+/// What the server said, or why it could not be asked.
+fn said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => chain(other),
+    }
+}
+
+/// An error and its causes, each thing once.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    if let Some(kube::Error::Api(status)) = error.downcast_ref() {
+        return status.message.clone();
+    }
+    let text = error.to_string();
+    match error.source() {
+        None => text,
+        Some(source) => {
+            let source = chain(source);
+            match text.strip_suffix(&source) {
+                Some(_) => text,
+                None => format!("{text}: {source}"),
+            }
+        }
+    }
 }
 
 impl Error {

@@ -18,6 +18,8 @@ const DURATION: Duration = Duration::from_secs(15);
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 const RENEW: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_secs(2);
+/// Between two times that the same trouble is told.
+const COMPLAINTS: Duration = Duration::from_secs(60);
 /// Giving the lease back is a courtesy that must not hold the end.
 const RELEASE_MAX: Duration = Duration::from_secs(2);
 
@@ -33,6 +35,25 @@ pub struct Election {
 pub(crate) struct Leadership {
     leases: Api<Lease>,
     election: Election,
+}
+
+/// What is wrong is said once, and again after a while.
+#[derive(Default)]
+struct Complaints {
+    last: Option<(String, Instant)>,
+}
+
+impl Complaints {
+    fn say(&mut self, problem: String) {
+        if let Some((last, since)) = &self.last
+            && *last == problem
+            && since.elapsed() < COMPLAINTS
+        {
+            return;
+        }
+        tracing::warn!("the lease of the controllers cannot be had: {problem}");
+        self.last = Some((problem, Instant::now()));
+    }
 }
 
 /// Why this process leads no longer.
@@ -61,16 +82,15 @@ impl Leadership {
     /// Waits until this process leads. The time is the one before it asked: others count from a later one.
     pub(crate) async fn acquire(&self) -> Instant {
         let mut seen: Option<(Sighting, Instant)> = None;
+        let mut complaints = Complaints::default();
         loop {
             let asked = Instant::now();
             match timeout(RENEW_DEADLINE, self.try_acquire(&mut seen)).await {
                 Ok(Ok(true)) => return asked,
                 Ok(Ok(false)) => {}
                 Ok(Err(error)) if error.is_conflict() => {}
-                Ok(Err(error)) => {
-                    tracing::warn!(%error, "the lease of the controllers cannot be had");
-                }
-                Err(_) => tracing::warn!("the lease of the controllers cannot be had in time"),
+                Ok(Err(error)) => complaints.say(error.to_string()),
+                Err(_) => complaints.say("the server does not answer in time".to_owned()),
             }
             sleep(RETRY).await;
         }

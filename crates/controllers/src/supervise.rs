@@ -34,6 +34,7 @@ pub async fn run(
             () = stop.cancelled() => return,
             since = leadership.acquire() => since,
         };
+        tracing::info!("this process has the lease: controllers run");
         let mut work = JoinSet::new();
         for controller in controllers.iter().copied() {
             let (connect, own, options) = (connect.clone(), own.clone(), options.clone());

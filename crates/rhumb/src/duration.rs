@@ -4,6 +4,19 @@ use std::time::Duration;
 
 /// A duration as Go writes it, in hours, minutes and seconds: `1h`, `1m30s`, `500ms`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    match duration_or_zero(text)? {
+        Duration::ZERO => Err(format!(
+            "{text:?} is no time at all; write it as 30s, 1m0s or 1h"
+        )),
+        total => Ok(total),
+    }
+}
+
+/// The same, where no time at all has a meaning.
+pub(crate) fn duration_or_zero(text: &str) -> Result<Duration, String> {
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
     let wrong = || format!("{text:?} is no duration; write it as 30s, 1m0s or 1h");
     let mut total = Duration::ZERO;
     let mut rest = text;
@@ -24,12 +37,10 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         total += Duration::from_millis(number.checked_mul(unit_ms).ok_or_else(wrong)?);
         rest = &rest[unit..];
     }
-    match total {
-        Duration::ZERO => Err(format!(
-            "{text:?} is no time at all; write it as 30s, 1m0s or 1h"
-        )),
-        total => Ok(total),
+    if text.is_empty() {
+        return Err(wrong());
     }
+    Ok(total)
 }
 
 #[cfg(test)]

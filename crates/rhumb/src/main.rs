@@ -19,6 +19,10 @@ mod up;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// A Kubernetes control plane in one binary, built around selection.
 #[derive(Parser)]
@@ -33,13 +37,26 @@ enum Command {
     Store(store::Command),
 }
 
+/// Who leads is news only where controllers run apart. What kube-rs reports, its callers report as well.
+fn is_told(line: &tracing::Metadata<'_>, is_up: bool) -> bool {
+    let most = match line.target() {
+        target if target.starts_with("kube") => return false,
+        target if target.starts_with("rhumb_controllers") && is_up => tracing::Level::WARN,
+        _ => tracing::Level::INFO,
+    };
+    *line.level() <= most
+}
+
 fn main() -> ExitCode {
     // Repairs and faults are told as they happen, apart from the results.
-    tracing_subscriber::fmt()
+    let command = Command::parse();
+    let is_up = matches!(command, Command::Up(_));
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_target(false)
-        .init();
-    let result = match Command::parse() {
+        .with_filter(filter_fn(move |line| is_told(line, is_up)));
+    tracing_subscriber::registry().with(lines).init();
+    let result = match command {
         Command::Up(flags) => up::run(*flags),
         Command::Controllers(command) => controllers::run(*command),
         Command::Store(command) => store::run(command),

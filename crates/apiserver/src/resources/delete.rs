@@ -255,7 +255,7 @@ impl Edit for Remove<'_> {
         object.set_finalizers(finalizers);
         let held_by_kind = self.call.resource.kind.rules.hold_deletion(&mut object);
         if held_by_kind && current.object.is_deleting() {
-            return Err(self.already_going(&object));
+            return Ok(Change::Keep(current.object.clone()));
         }
         let held = held_by_kind || !object.finalizers().is_empty();
         match grace {
@@ -300,14 +300,6 @@ impl Remove<'_> {
             }
             _ => Grace::Pending,
         }
-    }
-
-    fn already_going(&self, object: &Object) -> Status {
-        Status::conflict(
-            &self.call.resource.group_resource,
-            object.name(),
-            "The system is ensuring all content is removed from this namespace.  Upon completion, this namespace will automatically be purged by the system.",
-        )
     }
 
     fn mark(&self, object: &mut Object, seconds: i64) {

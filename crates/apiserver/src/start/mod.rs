@@ -50,7 +50,7 @@ pub struct Options {
     pub indexes: Indexes,
     /// Where pods find the server; without it the `kubernetes` service has no endpoints.
     pub advertised: Option<SocketAddr>,
-    /// How long an event stays that nobody writes again.
+    /// How long an event stays that nobody writes again; zero is for ever.
     pub event_ttl: Duration,
 }
 
@@ -114,7 +114,9 @@ impl Api {
         upkeep::keep(&api, options.services, options.advertised);
         aggregation::keep(&api, roles_changed);
         token_use::keep(&api, notes);
-        expiry::keep(&api, options.event_ttl);
+        if !options.event_ttl.is_zero() {
+            expiry::keep(&api, options.event_ttl);
+        }
         Ok(api)
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::Args;
 use rhumb_controllers::{ALL, Controller, Election, Options, SignToken};
+use rhumb_meta::validation::dns1123_subdomain;
 
 use super::Signer;
 use crate::duration::duration;
@@ -22,10 +23,10 @@ pub(crate) struct ControllerFlags {
     )]
     controllers: Vec<String>,
     /// How long a node may be silent before it counts as lost.
-    #[arg(long, value_name = "DURATION", default_value = "50s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "50s", value_parser = duration, allow_hyphen_values = true)]
     node_monitor_grace_period: Duration,
     /// How long a new node may take until it first says something.
-    #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = duration, allow_hyphen_values = true)]
     node_startup_grace_period: Duration,
     /// How many pods that have finished are kept; the oldest of more are deleted. 0 is no limit.
     #[arg(long, value_name = "N", default_value_t = 12_500)]
@@ -50,6 +51,14 @@ impl ControllerFlags {
                     "--controllers: there is no controller {name:?}; there are {}",
                     known.join(", ")
                 );
+            }
+        }
+        for (flag, value) in [
+            ("name", &self.leader_elect_resource_name),
+            ("namespace", &self.leader_elect_resource_namespace),
+        ] {
+            if let Some(problem) = dns1123_subdomain(value).into_iter().next() {
+                bail!("--leader-elect-resource-{flag} {value:?}: {problem}");
             }
         }
         let says = |text: &str| self.controllers.iter().any(|said| said == text);
@@ -93,8 +102,8 @@ mod tests {
                 node_monitor_grace_period: Duration::from_secs(50),
                 node_startup_grace_period: Duration::from_secs(60),
                 terminated_pod_gc_threshold: 0,
-                leader_elect_resource_name: String::new(),
-                leader_elect_resource_namespace: String::new(),
+                leader_elect_resource_name: "it".to_owned(),
+                leader_elect_resource_namespace: "here".to_owned(),
             };
             let chosen = flags.select().ok()?;
             Some(chosen.iter().map(|own| own.name).collect::<Vec<_>>())

@@ -25,6 +25,7 @@ const TOKEN_USED_MAX: Duration = Duration::from_secs(45 * 60);
 #[derive(Debug)]
 pub(super) struct Https {
     own: Own,
+    server: String,
     /// Without credentials, if controllers are to have their own.
     bare: Option<Own>,
 }
@@ -47,6 +48,8 @@ pub(super) async fn connect(
     let config = match kubeconfig {
         Some(path) => {
             let what = || format!("--kubeconfig {}", path.display());
+            // What kube-rs says of a file that is not there is twice as long.
+            std::fs::File::open(path).with_context(what)?;
             let file = Kubeconfig::read_from(path).with_context(what)?;
             Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
                 .await
@@ -61,6 +64,7 @@ pub(super) async fn connect(
     let mut bare = config.clone();
     bare.auth_info = AuthInfo::default();
     let connect = Https {
+        server: config.cluster_url.to_string(),
         own: Own(client(config)?),
         bare: service_accounts
             .then(|| client(bare).map(Own))
@@ -82,6 +86,13 @@ fn pem(chain: &[Vec<u8>]) -> String {
         text.push_str("-----END CERTIFICATE-----\n");
     }
     text
+}
+
+impl Https {
+    /// Where it is.
+    pub(super) fn server(&self) -> &str {
+        &self.server
+    }
 }
 
 impl Connect for Https {

@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
 
 pub(crate) use flags::ControllerFlags;
 pub(crate) use in_process::InProcess;
@@ -56,10 +58,9 @@ async fn control(command: Command) -> Result<()> {
     )
     .await?;
     let root_ca = match &command.root_ca_file {
-        Some(path) => Some(
-            std::fs::read_to_string(path)
-                .with_context(|| format!("--root-ca-file {}", path.display()))?,
-        ),
+        Some(path) => {
+            Some(read_bundle(path).with_context(|| format!("--root-ca-file {}", path.display()))?)
+        }
         None => server_ca,
     };
     let signer = match &command.service_account_private_key_file {
@@ -70,8 +71,28 @@ async fn control(command: Command) -> Result<()> {
         None => None,
     };
     let options = command.flags.options(unique_identity(), root_ca, signer);
+    tracing::info!(
+        server = connect.server(),
+        controllers = selected.len(),
+        lease = format_args!("{}/{}", options.election.namespace, options.election.name),
+        "controllers begin once this process has the lease"
+    );
     rhumb_controllers::run(Arc::new(connect), selected, options, stop).await;
     Ok(())
+}
+
+/// Certificates in PEM, and nothing that should not be told to everyone: every namespace gets them.
+fn read_bundle(path: &Path) -> Result<String> {
+    let text = std::fs::read_to_string(path)?;
+    let certificates: Vec<CertificateDer<'_>> = CertificateDer::pem_slice_iter(text.as_bytes())
+        .collect::<Result<_, _>>()
+        .context("no certificates in PEM")?;
+    ensure!(!certificates.is_empty(), "no certificates in PEM");
+    ensure!(
+        !text.contains("PRIVATE KEY-----"),
+        "it holds a private key, which nobody else should see"
+    );
+    Ok(text)
 }
 
 fn read_signer(path: &Path) -> Result<Signer> {

@@ -55,6 +55,8 @@ pub(crate) fn start(
                     std::thread::sleep(PAUSE);
                 }
             }
+            // The store is closed when the last who has it lets it go: that must not be this thread.
+            drop((runtime, connect, options));
             // Nobody waits any more if the server has failed.
             let _ = sender.send(());
         })

@@ -15,7 +15,7 @@ use rhumb_apiserver::server::{InFlight, READS_MAX, Service, WRITES_MAX};
 use rhumb_apiserver::start::Indexes;
 
 use crate::controllers::ControllerFlags;
-use crate::duration::duration;
+use crate::duration::{duration, duration_or_zero};
 
 #[derive(Args, Debug)]
 pub(crate) struct Flags {
@@ -79,10 +79,10 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "N", default_value_t = WRITES_MAX)]
     max_mutating_requests_inflight: usize,
     /// How long a request may take that is not a watch: 30s, 1m0s.
-    #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = duration, allow_hyphen_values = true)]
     request_timeout: Duration,
-    /// How long an event is kept that nobody writes again.
-    #[arg(long, value_name = "DURATION", default_value = "1h0m0s", value_parser = duration)]
+    /// How long an event is kept that nobody writes again; 0 is for ever.
+    #[arg(long, value_name = "DURATION", default_value = "1h0m0s", value_parser = duration_or_zero, allow_hyphen_values = true)]
     pub(super) event_ttl: Duration,
     /// Write who did what, one line of JSON a request, to this file; - is standard output.
     #[arg(long, value_name = "FILE")]

@@ -100,26 +100,55 @@ async fn one_process_leads_and_another_goes_on_after_it() {
 
 #[test]
 fn what_cannot_be_is_said_in_one_line() {
-    for (flags, part) in [
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).expect("a file");
+        path.display().to_string()
+    };
+    let kubeconfig = file(
+        "kubeconfig",
+        r#"{"apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+            "users": [{"name": "u", "user": {}}]}"#,
+    );
+    let tokens = file("tokens.csv", "secret,admin,1\n");
+    let with_config = |flag: &str, value: &str| {
+        vec![
+            "--kubeconfig".to_owned(),
+            kubeconfig.clone(),
+            flag.to_owned(),
+            value.to_owned(),
+        ]
+    };
+    for (flags, says) in [
         (
-            &["--kubeconfig", "/nowhere"][..],
-            "rhumb: --kubeconfig /nowhere: ",
+            vec!["--kubeconfig".to_owned(), "/nowhere".to_owned()],
+            "rhumb: --kubeconfig /nowhere: No such file or directory (os error 2)\n".to_owned(),
         ),
         (
-            &["--controllers", "nonsense"],
-            "rhumb: --controllers: there is no controller \"nonsense\"; there are namespace-controller, ",
+            with_config("--controllers", "nonsense"),
+            "rhumb: --controllers: there is no controller \"nonsense\"; there are namespace-controller, "
+                .to_owned(),
+        ),
+        (
+            with_config("--root-ca-file", &tokens),
+            format!("rhumb: --root-ca-file {tokens}: no certificates in PEM\n"),
+        ),
+        (
+            with_config("--leader-elect-resource-name", "Bad_Name"),
+            "rhumb: --leader-elect-resource-name \"Bad_Name\": a lowercase RFC 1123 subdomain must consist of "
+                .to_owned(),
         ),
     ] {
         let ended = Command::new(env!("CARGO_BIN_EXE_rhumb"))
             .arg("controllers")
-            .args(flags)
+            .args(&flags)
             .output()
             .expect("the program runs");
         let said = String::from_utf8_lossy(&ended.stderr);
-        assert!(!ended.status.success());
-        assert!(
-            said.starts_with(part) && said.lines().count() == 1,
-            "{said}"
-        );
+        assert!(!ended.status.success(), "{flags:?}");
+        assert!(said.starts_with(&says) && said.lines().count() == 1, "{said}");
     }
 }

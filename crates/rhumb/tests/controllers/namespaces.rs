@@ -8,6 +8,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use crate::make::{config_map, object, pod_spec, refusal};
+use crate::program::NO_CONTROLLERS;
 use crate::support::Server;
 use crate::waiting::{found, gone, make_namespace, until};
 
@@ -236,4 +237,31 @@ async fn a_namespace_ends_although_the_server_was_killed_meanwhile() {
         .iter()
         .filter(|map| map.namespace().as_deref() == Some("a"));
     assert_eq!(leftovers.count(), 0, "{left} were left when it was killed");
+}
+
+/// What was said about a namespace stays when it begins to end, and to end it again changes nothing.
+#[tokio::test]
+async fn a_namespace_that_ends_keeps_its_conditions_and_can_be_ended_again() {
+    let server = Server::start_with(&[NO_CONTROLLERS]);
+    let namespaces: Api<Namespace> = Api::all(server.client().await);
+    let made = object(json!({"metadata": {"name": "a"}}));
+    namespaces
+        .create(&PostParams::default(), &made)
+        .await
+        .expect("a namespace");
+    let patch = json!({"status": {"conditions": [{"type": "X", "status": "True"}]}});
+    let params = PatchParams::default();
+    let patched = namespaces
+        .patch_status("a", &params, &Patch::Merge(patch))
+        .await;
+    patched.expect("a patch");
+    let delete = async || {
+        let answer = namespaces.delete("a", &DeleteParams::default()).await;
+        answer.expect("a deletion").left().expect("the namespace")
+    };
+    let ending = delete().await;
+    let status = ending.status.clone().expect("a status");
+    assert_eq!(status.phase.as_deref(), Some("Terminating"));
+    assert_eq!(status.conditions.expect("conditions")[0].type_, "X");
+    assert_eq!(delete().await, ending);
 }

@@ -80,7 +80,8 @@ pub struct Stats {
 
 /// A store in a directory of this machine.
 ///
-/// Dropping it ends it after the transactions that wait; [`Embedded::close`] waits for that.
+/// Dropping it carries out the transactions that wait and closes the file, and takes as long as that takes;
+/// [`Embedded::close`] does the same without holding the thread.
 #[derive(Debug)]
 pub struct Embedded {
     engine: Arc<Engine>,
@@ -90,6 +91,16 @@ pub struct Embedded {
     queue: Arc<Semaphore>,
     queue_units: usize,
     committer: Option<JoinHandle<()>>,
+}
+
+/// A process that ends must not be quicker than the file is closed: the next start would have to check all of it.
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        self.requests = None;
+        if let Some(thread) = self.committer.take() {
+            let _ = thread.join();
+        }
+    }
 }
 
 impl Embedded {

@@ -80,7 +80,7 @@ impl Rules for NamespaceRules {
             .and_then(Value::as_array)
             .is_some_and(|finalizers| !finalizers.is_empty());
         if held {
-            object.insert("status".to_owned(), json!({"phase": "Terminating"}));
+            fields::set(object, "status.phase", "Terminating");
         }
         held
     }
