@@ -18,12 +18,15 @@
 mod accounts;
 mod error;
 mod events;
+#[cfg(test)]
+mod fake;
 mod garbage;
 mod leader;
 mod namespaces;
 mod nodes;
 mod per_namespace;
 mod pod_garbage;
+mod pods;
 mod queue;
 mod resources;
 mod supervise;
@@ -55,6 +58,8 @@ pub struct Options {
     pub node_monitor_grace_period: Duration,
     /// How long a new node may take until it first says something.
     pub node_startup_grace_period: Duration,
+    /// How long a node that pods name may be unknown before they go.
+    pub node_quarantine: Duration,
     /// How many pods that have finished are kept; the oldest of more are deleted. 0 is no limit.
     pub terminated_pods_max: usize,
 }

@@ -130,10 +130,10 @@ impl Health {
 
     /// Looks at all nodes, and tells with which there is something to do.
     pub(super) fn look(&mut self, now: Instant) -> Vec<String> {
-        let counted = self.nodes.values().filter(|known| known.is_counted);
-        let turn = self
-            .zones
-            .count(counted.map(|known| (&*known.zone, known.ready)));
+        let turn = self.zones.count(self.nodes.values().map(|known| {
+            let ready = known.is_counted.then_some(known.ready);
+            (&*known.zone, ready)
+        }));
         for known in self.nodes.values_mut() {
             match turn {
                 Turn::Same => break,

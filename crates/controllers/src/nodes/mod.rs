@@ -158,7 +158,7 @@ async fn set_right(shared: Arc<Shared>, name: String) -> Result<Done, Error> {
         node = patch(&nodes, &node, "status", status).await?;
         if was_ready {
             let message = format!("Node {name} status is now: NodeNotReady");
-            shared.recorder.normal(&node, "NodeNotReady", message).await;
+            shared.recorder.normal(&node, "NodeNotReady", message);
         }
     }
     let eviction = shared.health().eviction(&name);

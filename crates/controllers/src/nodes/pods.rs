@@ -2,13 +2,13 @@
 
 use futures_util::stream::{self, TryStreamExt};
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{ListParams, Patch, PatchParams};
-use kube::{Api, Client, ResourceExt};
+use kube::api::ListParams;
+use kube::{Api, Client};
 use serde_json::json;
 
 use crate::Error;
-use crate::error::found;
 use crate::events::Recorder;
+use crate::pods;
 use crate::views::Pod;
 
 /// Pods that are written at the same time.
@@ -33,21 +33,14 @@ fn is_ready(pod: &Pod) -> bool {
 }
 
 async fn mark(client: &Client, recorder: &Recorder, pod: Pod) -> Result<(), Error> {
-    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    let patch = Patch::Strategic(json!({
-        "metadata": {"uid": pod.metadata.uid},
-        "status": {"conditions": [{
-            "type": "Ready",
-            "status": "False",
-            "lastTransitionTime": Timestamp::now().strftime("%FT%TZ").to_string(),
-        }]},
-    }));
-    let params = PatchParams::default();
-    let marked = pods.patch_status(&pod.name_any(), &params, &patch).await;
-    if found(marked)?.is_some() {
+    let status = json!({"conditions": [{
+        "type": "Ready",
+        "status": "False",
+        "lastTransitionTime": Timestamp::now().strftime("%FT%TZ").to_string(),
+    }]});
+    if pods::patch_status(client, &pod, &status).await? {
         let message = "Node is not ready".to_owned();
-        recorder.warning(&pod, "NodeNotReady", message).await;
+        recorder.warning(&pod, "NodeNotReady", message);
     }
     Ok(())
 }

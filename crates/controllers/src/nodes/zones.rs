@@ -26,6 +26,8 @@ pub(super) struct Zones {
 
 #[derive(Debug, Default)]
 struct Zone {
+    /// It has a node, counted or not.
+    is_there: bool,
     ready: usize,
     not_ready: usize,
     next: Option<Instant>,
@@ -46,24 +48,32 @@ impl Zones {
         self.is_dark
     }
 
-    pub(super) fn count<'a>(&mut self, nodes: impl Iterator<Item = (&'a str, Ready)>) -> Turn {
+    /// The zone of each node, and whether it is ready unless it does not count. A zone of which no node counts is
+    /// one in order: its nodes lose their pods as any other's do.
+    pub(super) fn count<'a>(
+        &mut self,
+        nodes: impl Iterator<Item = (&'a str, Option<Ready>)>,
+    ) -> Turn {
         for zone in self.zones.values_mut() {
-            (zone.ready, zone.not_ready) = (0, 0);
+            (zone.is_there, zone.ready, zone.not_ready) = (false, 0, 0);
         }
         for (name, ready) in nodes {
             if !self.zones.contains_key(name) {
                 self.zones.insert(name.into(), Zone::default());
             }
             if let Some(zone) = self.zones.get_mut(name) {
+                zone.is_there = true;
                 match ready {
-                    Ready::True => zone.ready += 1,
-                    _ => zone.not_ready += 1,
+                    Some(Ready::True) => zone.ready += 1,
+                    Some(_) => zone.not_ready += 1,
+                    None => {}
                 }
             }
         }
-        self.zones.retain(|_, zone| zone.ready + zone.not_ready > 0);
+        self.zones.retain(|_, zone| zone.is_there);
         let was_dark = self.is_dark;
-        self.is_dark = !self.zones.is_empty() && self.zones.values().all(|zone| zone.ready == 0);
+        self.is_dark = self.zones.values().any(|zone| zone.not_ready > 0)
+            && self.zones.values().all(|zone| zone.ready == 0);
         match (was_dark, self.is_dark) {
             (false, true) => Turn::Dark,
             (true, false) => Turn::Light,
@@ -113,11 +123,13 @@ mod tests {
         (counted, turn)
     }
 
-    /// Zones with how many nodes that are ready and how many that are not.
+    /// Zones with how many nodes that are ready and how many that are not, and one that does not count.
     fn count(zones: &mut Zones, nodes: &[(&'static str, usize, usize)]) -> Turn {
         let nodes = nodes.iter().flat_map(|&(zone, ready, not_ready)| {
             let of = |ready, count| std::iter::repeat_n((zone, ready), count);
-            of(Ready::True, ready).chain(of(Ready::Unknown, not_ready))
+            let ready = of(Some(Ready::True), ready);
+            let not_ready = of(Some(Ready::Unknown), not_ready);
+            ready.chain(not_ready).chain(of(None, 1))
         });
         zones.count(nodes)
     }
@@ -142,6 +154,9 @@ mod tests {
         check(&[("a", 0, 3), ("b", 1, 0)], Some(10));
         check(&[("a", 0, 3), ("b", 0, 1)], None);
         check(&[("b", 1, 0)], None);
+        check(&[("a", 0, 0), ("b", 1, 0)], Some(10));
+        check(&[("a", 0, 0), ("b", 0, 1)], None);
+        check(&[("a", 0, 0)], Some(10));
     }
 
     #[test]
@@ -156,6 +171,9 @@ mod tests {
         check(&[("a", 0, 1), ("b", 0, 1)], Turn::Dark, true);
         check(&[("a", 0, 2)], Turn::Same, true);
         check(&[("a", 1, 1)], Turn::Light, false);
+        check(&[("a", 0, 2)], Turn::Dark, true);
+        check(&[("a", 0, 2), ("b", 0, 0)], Turn::Same, true);
+        check(&[("b", 0, 0)], Turn::Light, false);
         check(&[("a", 0, 2)], Turn::Dark, true);
         check(&[], Turn::Light, false);
     }

@@ -10,13 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::stream::{self, TryStreamExt};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
+use kube::api::ListParams;
 use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use self::finished::{Finished, FinishedPods, is_finished};
 use crate::error::found;
+use crate::pods;
 use crate::queue::{Done, Queue};
 use crate::views::{Node, Pod, PodKey, Ready};
 use crate::watching::watch;
@@ -26,8 +27,6 @@ use crate::{Context, Error};
 const WORKERS: usize = 4;
 /// Pods that are deleted at the same time for one reason.
 const AT_ONCE: usize = 8;
-/// How long a node may be unknown before its pods go.
-const QUARANTINE: Duration = Duration::from_secs(40);
 /// Between two looks at pods that have finished while there are too many.
 const SURPLUS_PAUSE: Duration = Duration::from_secs(20);
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
@@ -43,8 +42,10 @@ enum Suspect {
 pub(crate) async fn run(context: Context) -> Result<(), Error> {
     let shared = Arc::new(Shared {
         client: context.client,
-        reader: context.reader.clone(),
-        state: Mutex::new(State::new(context.options.terminated_pods_max)),
+        state: Mutex::new(State::new(
+            context.options.node_quarantine,
+            context.options.terminated_pods_max,
+        )),
     });
     let queue = Queue::new();
     let suspect = |suspects: Vec<(Suspect, Duration)>| {
@@ -79,7 +80,6 @@ pub(crate) async fn run(context: Context) -> Result<(), Error> {
 
 struct Shared {
     client: Client,
-    reader: Client,
     state: Mutex<State>,
 }
 
@@ -91,6 +91,8 @@ impl Shared {
 
 /// What is remembered of nodes and pods.
 struct State {
+    /// How long a node may be unknown before its pods go.
+    quarantine: Duration,
     /// Whether each node is out of service.
     nodes: HashMap<String, bool>,
     /// What a list that is being read has not shown yet.
@@ -102,8 +104,9 @@ struct State {
 }
 
 impl State {
-    fn new(finished_max: usize) -> State {
+    fn new(quarantine: Duration, finished_max: usize) -> State {
         State {
+            quarantine,
             nodes: HashMap::new(),
             unlisted: HashSet::new(),
             quarantined: HashSet::new(),
@@ -144,7 +147,7 @@ impl State {
 
     fn quarantine(&mut self, name: String) -> Vec<(Suspect, Duration)> {
         if self.quarantined.insert(name.clone()) {
-            return vec![(Suspect::PodsOf(name), QUARANTINE)];
+            return vec![(Suspect::PodsOf(name), self.quarantine)];
         }
         Vec::new()
     }
@@ -194,6 +197,8 @@ async fn check(shared: Arc<Shared>, suspect: Suspect) -> Result<Done, Error> {
 }
 
 async fn check_node(shared: &Shared, name: &str) -> Result<Done, Error> {
+    // Not later: a pod that comes to the node after its pods were listed is looked at in its own time.
+    shared.state().quarantined.remove(name);
     let nodes: Api<Node> = Api::all(shared.client.clone());
     let node = found(nodes.get(name).await)?;
     let is_orphan = node.is_none();
@@ -212,13 +217,14 @@ async fn check_node(shared: &Shared, name: &str) -> Result<Done, Error> {
             })
             .await?;
     }
-    shared.state().quarantined.remove(name);
     Ok(Done::Yes)
 }
 
 async fn check_pod(shared: &Shared, key: &PodKey) -> Result<Done, Error> {
-    let pods: Api<Pod> = Api::namespaced(shared.reader.clone(), &key.namespace);
-    let Some(pod) = found(pods.get(&key.name).await)? else {
+    let pods: Api<Pod> = Api::namespaced(shared.client.clone(), &key.namespace);
+    // The account may list pods, not get one.
+    let named = ListParams::default().fields(&format!("metadata.name={}", key.name));
+    let Some(pod) = pods.list(&named).await?.items.pop() else {
         return Ok(Done::Yes);
     };
     if !pod.is_terminating() || is_deleted(&pod) {
@@ -248,8 +254,10 @@ async fn check_surplus(shared: &Shared) -> Result<Done, Error> {
     tracing::debug!(pods = surplus.len(), "pods that have finished are deleted");
     stream::iter(surplus.into_iter().map(Ok))
         .try_for_each_concurrent(AT_ONCE, |pod| async move {
-            let PodKey { namespace, name } = pod.key();
-            remove(&shared.client, &namespace, &name, pod.uid).await
+            let key = pod.key();
+            pods::delete(&shared.client, &key, pod.uid, Some(0))
+                .await
+                .map(drop)
         })
         .await?;
     let mut state = shared.state();
@@ -265,19 +273,15 @@ async fn check_surplus(shared: &Shared) -> Result<Done, Error> {
 
 /// Ends a pod for good. One that has not finished has failed: nobody is there who could say so otherwise.
 async fn delete(client: &Client, pod: &Pod, why: Option<&str>) -> Result<(), Error> {
-    let PodKey { namespace, name } = pod.key();
-    if !is_finished(pod) {
-        let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace);
-        let params = PatchParams::default();
-        let patch = Patch::Strategic(failed(pod, why));
-        let patched = pods.patch_status(&name, &params, &patch).await;
-        if found(patched)?.is_none() {
-            return Ok(());
-        }
+    if !is_finished(pod) && !pods::patch_status(client, pod, &failed(pod, why)).await? {
+        return Ok(());
     }
-    remove(client, &namespace, &name, pod.metadata.uid.clone()).await
+    pods::delete(client, &pod.key(), pod.metadata.uid.clone(), Some(0))
+        .await
+        .map(drop)
 }
 
+/// The status of a pod that has failed.
 fn failed(pod: &Pod, why: Option<&str>) -> Value {
     let mut status = json!({
         "phase": "Failed",
@@ -286,29 +290,7 @@ fn failed(pod: &Pod, why: Option<&str>) -> Value {
     if let Some(why) = why {
         status["conditions"] = json!([pod.disruption("DeletionByPodGC", why)]);
     }
-    json!({"metadata": {"uid": pod.metadata.uid}, "status": status})
-}
-
-async fn remove(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-    uid: Option<String>,
-) -> Result<(), Error> {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    let params = DeleteParams {
-        grace_period_seconds: Some(0),
-        preconditions: Some(Preconditions {
-            uid,
-            resource_version: None,
-        }),
-        ..DeleteParams::default()
-    };
-    match found(pods.delete(name, &params).await) {
-        // Another pod has its name already.
-        Err(error) if error.is_conflict() => Ok(()),
-        deleted => deleted.map(drop),
-    }
+    status
 }
 
 #[cfg(test)]

@@ -11,22 +11,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::{ObjectReference, Taint, Toleration};
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::runtime::watcher::{Config, Event};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::sync::watch::{self as signal};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use self::plans::{Change, Plans};
 use self::tolerations::Fate;
 use crate::error::found;
 use crate::events::Recorder;
+use crate::pods;
 use crate::queue::{Done, Queue};
-use crate::supervise::AbortOnDrop;
 use crate::views::{Node, Pod, PodKey};
-use crate::watching::watch;
 use crate::{Context, Error};
 
 /// Pods that are evicted at the same time.
@@ -45,13 +44,13 @@ pub(crate) async fn run(context: Context) -> Result<(), Error> {
     let mut guards = Guards {
         shared: shared.clone(),
         guards: HashMap::new(),
+        tasks: JoinSet::new(),
         listed: HashSet::new(),
     };
-    let nodes: Api<Node> = Api::all(context.reader);
-    let nodes = watch(nodes, Config::default(), |event| guards.note(event));
+    let nodes = guards.keep(Api::all(context.reader));
     let work = shared.queue.work(WORKERS, |pod| evict(shared.clone(), pod));
     tokio::select! {
-        watched = nodes => watched,
+        kept = nodes => kept,
         worked = work => worked,
     }
 }
@@ -69,12 +68,32 @@ type Taints = Arc<[Taint]>;
 /// One task for each tainted node.
 struct Guards {
     shared: Arc<Shared>,
-    guards: HashMap<String, (signal::Sender<Taints>, AbortOnDrop<()>)>,
+    /// A guard ends when nobody can tell it of taints any more.
+    guards: HashMap<String, signal::Sender<Taints>>,
+    tasks: JoinSet<Result<(), Error>>,
     /// What a list that is being read has shown so far.
     listed: HashSet<String>,
 }
 
 impl Guards {
+    /// Has each tainted node guarded. A guard that fails ends all, so that all are started anew: without it, pods of
+    /// its node would never go.
+    async fn keep(&mut self, nodes: Api<Node>) -> Result<(), Error> {
+        let mut events = pin!(watcher(nodes, Config::default()).default_backoff());
+        loop {
+            tokio::select! {
+                event = events.next() => match event {
+                    Some(Ok(event)) => self.note(event),
+                    Some(Err(error)) => tracing::debug!(%error, "watched anew"),
+                    None => return Ok(()),
+                },
+                Some(ended) = self.tasks.join_next() => {
+                    ended.map_err(|panic| Error::Other(panic.to_string()))??;
+                }
+            }
+        }
+    }
+
     fn note(&mut self, event: Event<Node>) {
         match event {
             Event::Apply(node) => self.set(&node.name_any(), taints(&node)),
@@ -98,7 +117,7 @@ impl Guards {
     fn set(&mut self, node: &str, taints: Taints) {
         if taints.is_empty() {
             self.remove(node);
-        } else if let Some((known, _)) = self.guards.get(node) {
+        } else if let Some(known) = self.guards.get(node) {
             known.send_if_modified(|known| {
                 let is_new = *known != taints;
                 *known = taints;
@@ -107,15 +126,15 @@ impl Guards {
         } else {
             let (sender, receiver) = signal::channel(taints);
             let guard = guard(self.shared.clone(), node.to_owned(), receiver);
-            let task = AbortOnDrop(tokio::spawn(guard));
-            self.guards.insert(node.to_owned(), (sender, task));
+            self.tasks.spawn(guard);
+            self.guards.insert(node.to_owned(), sender);
         }
     }
 
     fn remove(&mut self, node: &str) {
         if self.guards.remove(node).is_some() {
             let stay = self.shared.plans().cancel_node(node);
-            stay.into_iter().for_each(|pod| self.shared.tell_stays(pod));
+            stay.iter().for_each(|pod| self.shared.tell_stays(pod));
         }
     }
 }
@@ -133,7 +152,11 @@ struct Bound {
 }
 
 /// Decides about the pods of one node, for as long as it is tainted.
-async fn guard(shared: Arc<Shared>, node: String, mut taints: signal::Receiver<Taints>) {
+async fn guard(
+    shared: Arc<Shared>,
+    node: String,
+    mut taints: signal::Receiver<Taints>,
+) -> Result<(), Error> {
     let pods: Api<Pod> = Api::all(shared.reader.clone());
     let of_node = Config::default().fields(&format!("spec.nodeName={node}"));
     let mut events = pin!(watcher(pods, of_node).default_backoff());
@@ -141,9 +164,11 @@ async fn guard(shared: Arc<Shared>, node: String, mut taints: signal::Receiver<T
     let mut before: HashMap<PodKey, Bound> = HashMap::new();
     loop {
         tokio::select! {
+            // Nothing is decided by taints that are no longer there.
+            biased;
             changed = taints.changed() => {
                 if changed.is_err() {
-                    return;
+                    return Ok(());
                 }
                 let taints = taints.borrow_and_update().clone();
                 for (key, pod) in &pods {
@@ -176,7 +201,7 @@ async fn guard(shared: Arc<Shared>, node: String, mut taints: signal::Receiver<T
                     }
                 }
                 Some(Err(error)) => tracing::debug!(%error, "watched anew"),
-                None => return,
+                None => return Err(Error::Other(format!("the pods of node {node} are not watched"))),
             }
         }
     }
@@ -195,28 +220,34 @@ impl Shared {
             Change::Nothing => {}
             Change::Goes(time) if time.is_zero() => self.queue.add(key.clone()),
             Change::Goes(time) => self.queue.add_after(key.clone(), time),
-            Change::Stays => self.tell_stays(key.clone()),
+            Change::Stays => self.tell_stays(key),
         }
     }
 
-    fn tell_stays(&self, pod: PodKey) {
-        let recorder = self.recorder.clone();
-        tokio::spawn(async move {
-            let message = format!("Cancelling deletion of Pod {}/{}", pod.namespace, pod.name);
-            tell(&recorder, &pod, message).await;
-        });
+    fn tell_goes(&self, pod: &PodKey) {
+        self.tell(
+            pod,
+            format!("Marking for deletion Pod {}/{}", pod.namespace, pod.name),
+        );
     }
-}
 
-async fn tell(recorder: &Recorder, pod: &PodKey, message: String) {
-    let about = ObjectReference {
-        api_version: Some("v1".to_owned()),
-        kind: Some("Pod".to_owned()),
-        namespace: Some(pod.namespace.clone()),
-        name: Some(pod.name.clone()),
-        ..ObjectReference::default()
-    };
-    recorder.tell(about, "Normal", REASON, message).await;
+    fn tell_stays(&self, pod: &PodKey) {
+        self.tell(
+            pod,
+            format!("Cancelling deletion of Pod {}/{}", pod.namespace, pod.name),
+        );
+    }
+
+    fn tell(&self, pod: &PodKey, message: String) {
+        let about = ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Pod".to_owned()),
+            namespace: Some(pod.namespace.clone()),
+            name: Some(pod.name.clone()),
+            ..ObjectReference::default()
+        };
+        self.recorder.note(about, "Normal", REASON, message);
+    }
 }
 
 /// Deletes a pod if it is still to go.
@@ -230,42 +261,36 @@ async fn evict(shared: Arc<Shared>, key: PodKey) -> Result<Done, Error> {
     }
     let pods: Api<Pod> = Api::namespaced(shared.client.clone(), &key.namespace);
     let pod = found(pods.get(&key.name).await)?;
-    let is_meant = |pod: &Pod| pod.metadata.uid == plan.uid && pod.spec.node_name == plan.node;
+    // What this controller itself wrote to the pod may have made it suspect again.
+    let is_meant = |pod: &Pod| {
+        pod.metadata.uid == plan.uid && pod.spec.node_name == plan.node && !pod.is_terminating()
+    };
     if let Some(pod) = pod.filter(is_meant) {
         // What was heard of the node may be old, and nobody brings a deleted pod back.
         let nodes: Api<Node> = Api::all(shared.client.clone());
         let node = found(nodes.get(&plan.node).await)?.unwrap_or_default();
         if tolerations::fate(&pod.spec.tolerations, &taints(&node)) == Fate::Stays {
             shared.plans().done(&key, &plan);
-            shared.tell_stays(key);
+            shared.tell_stays(&key);
             return Ok(Done::Yes);
         }
-        let message = format!("Marking for deletion Pod {}/{}", key.namespace, key.name);
-        tell(&shared.recorder, &key, message).await;
-        mark(&pods, &pod).await?;
-        let params = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: pod.metadata.uid.clone(),
-                resource_version: None,
-            }),
-            ..DeleteParams::default()
-        };
-        found(pods.delete(&key.name, &params).await)?;
+        mark(&shared.client, &pod).await?;
+        if pods::delete(&shared.client, &key, plan.uid.clone(), None).await? {
+            shared.tell_goes(&key);
+        }
     }
     shared.plans().done(&key, &plan);
     Ok(Done::Yes)
 }
 
 /// Says why the pod goes, so that whoever owns it does not take it for a failure of its own.
-async fn mark(pods: &Api<Pod>, pod: &Pod) -> Result<(), Error> {
-    let patch = Patch::Strategic(json!({
-        "metadata": {"uid": pod.metadata.uid},
-        "status": {"conditions": [pod.disruption(
-            "DeletionByTaintManager",
-            "Taint manager: deleting due to NoExecute taint",
-        )]},
-    }));
-    let params = PatchParams::default();
-    let marked = pods.patch_status(&pod.name_any(), &params, &patch).await;
-    found(marked).map(drop)
+async fn mark(client: &Client, pod: &Pod) -> Result<bool, Error> {
+    let why = pod.disruption(
+        "DeletionByTaintManager",
+        "Taint manager: deleting due to NoExecute taint",
+    );
+    pods::patch_status(client, pod, &json!({"conditions": [why]})).await
 }
+
+#[cfg(test)]
+mod tests;

@@ -43,7 +43,10 @@ impl Plans {
         let Fate::GoesAfter(time) = fate else {
             return self.cancel(pod);
         };
-        let due = now + time;
+        // Users may set any time; what no clock can tell never comes.
+        let Some(due) = now.checked_add(time) else {
+            return self.cancel(pod);
+        };
         let known = self.0.get(pod);
         if known.is_some_and(|known| known.uid.as_ref() == uid && known.due <= due) {
             return Change::Nothing;
@@ -112,6 +115,9 @@ mod tests {
         check(110, 0, None, Change::Stays);
         check(120, 0, Some(300), goes(300));
         check(130, 1, Some(300), goes(300));
+        check(140, 1, Some(i64::MAX as u64), Change::Stays);
+        check(140, 1, Some(i64::MAX as u64), Change::Nothing);
+        check(150, 1, Some(300), goes(300));
         assert_eq!(plans.cancel_node("other"), []);
         assert_eq!(plans.cancel_node("n"), std::slice::from_ref(&pod));
         assert_eq!(plans.get(&pod), None);

@@ -110,6 +110,11 @@ mod tests {
             Some(0),
         );
         check(
+            json!([{"operator": "Exists", "tolerationSeconds": i64::MAX}]),
+            &[("a", "")],
+            Some(9_223_372_036_854_775_807),
+        );
+        check(
             json!([{"key": "a", "operator": "Exists"}, {"operator": "Exists", "tolerationSeconds": 7}]),
             &[("a", ""), ("b", "")],
             Some(7),

@@ -28,6 +28,10 @@ pub(crate) struct ControllerFlags {
     /// How long a new node may take until it first says something.
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = duration, allow_hyphen_values = true)]
     node_startup_grace_period: Duration,
+    /// How long a node that pods name may be unknown before they go. Upstream has no flag for it; tests are less
+    /// patient.
+    #[arg(long, hide = true, value_name = "DURATION", default_value = "40s", value_parser = duration)]
+    node_quarantine: Duration,
     /// How many pods that have finished are kept; the oldest of more are deleted. 0 is no limit.
     #[arg(long, value_name = "N", default_value_t = 12_500)]
     terminated_pod_gc_threshold: usize,
@@ -85,6 +89,7 @@ impl ControllerFlags {
             token_signer: signer.map(|signer| Arc::new(signer) as Arc<dyn SignToken>),
             node_monitor_grace_period: self.node_monitor_grace_period,
             node_startup_grace_period: self.node_startup_grace_period,
+            node_quarantine: self.node_quarantine,
             terminated_pods_max: self.terminated_pod_gc_threshold,
         }
     }
@@ -101,6 +106,7 @@ mod tests {
                 controllers: said.iter().map(|&said| said.to_owned()).collect(),
                 node_monitor_grace_period: Duration::from_secs(50),
                 node_startup_grace_period: Duration::from_secs(60),
+                node_quarantine: Duration::from_secs(40),
                 terminated_pod_gc_threshold: 0,
                 leader_elect_resource_name: "it".to_owned(),
                 leader_elect_resource_namespace: "here".to_owned(),

@@ -22,7 +22,7 @@ async fn hold(pods: &Api<Pod>, name: &str, finalizers: &[&str]) {
 
 #[tokio::test]
 async fn pods_of_a_node_that_is_not_there_fail_and_go() {
-    let server = Server::start_with(&[]);
+    let server = Server::start_with(&["--node-quarantine", "2s"]);
     let client = server.client().await;
     let pods = create_pod(&client, "p", json!({"nodeName": "never-there"})).await;
     hold(&pods, "p", &["example.com/hold"]).await;

@@ -162,3 +162,19 @@ async fn nobody_loses_pods_when_no_node_is_seen_any_more() {
             .is_silent(&node("b", "False", 0, &[]), cluster.at(251))
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_do_not_count_lose_their_pods_all_the_same() {
+    let mut cluster = Cluster::new();
+    let mut lost = node("a", "Unknown", 0, &[]);
+    let labels = [(UNCOUNTED, ""), ("topology.kubernetes.io/zone", "apart")];
+    lost.metadata.labels = Some(
+        labels
+            .map(|(label, value)| (label.to_owned(), value.to_owned()))
+            .into(),
+    );
+    cluster.seen(0, &node("well", "True", 0, &[]));
+    cluster.seen(0, &lost);
+    assert_eq!(cluster.look(0), ["a"]);
+    assert_eq!(cluster.health.eviction("a"), Eviction::Now);
+}
