@@ -98,8 +98,7 @@ async fn after_unlisting(uid: Option<&str>, is_there: bool) -> Option<Value> {
         uid: uid.map(str::to_owned),
     };
     super::unlist(&client, name("gone"), account).await.unwrap();
-    let written = written.lock().unwrap().take();
-    written
+    written.lock().unwrap().take()
 }
 
 #[tokio::test]
