@@ -31,6 +31,8 @@ mod queue;
 mod resources;
 mod supervise;
 mod taint_eviction;
+#[cfg(test)]
+mod testing;
 mod views;
 mod watching;
 

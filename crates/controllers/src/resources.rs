@@ -1,9 +1,14 @@
 //! Which resources a server has, and what kube-rs has no call for.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
 use http::header::{ACCEPT, CONTENT_TYPE};
 use kube::api::{ListParams, ObjectList, PartialObjectMeta};
-use kube::core::DynamicObject;
-use kube::discovery::{ApiResource, Discovery, Scope, verbs};
+use kube::core::discovery::v2::{APIGroupDiscovery, APIResourceDiscovery};
+use kube::core::gvk::GroupVersion;
+use kube::core::{DynamicObject, Version};
+use kube::discovery::ApiResource;
 use kube::{Api, Client, Resource};
 
 use crate::Error;
@@ -12,7 +17,7 @@ use crate::Error;
 const PAGE: u32 = 500;
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
-/// One kind that a server has, at its best version.
+/// One kind that a server has, at one version.
 #[derive(Debug, Clone)]
 pub(crate) struct Kind {
     pub(crate) api: ApiResource,
@@ -21,6 +26,21 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
+    fn new(version: &GroupVersion, found: APIResourceDiscovery) -> Kind {
+        let kind = found.response_kind.and_then(|kind| kind.kind);
+        Kind {
+            api: ApiResource {
+                group: version.group.clone(),
+                version: version.version.clone(),
+                api_version: version.api_version(),
+                kind: kind.unwrap_or_default(),
+                plural: found.resource.unwrap_or_default(),
+            },
+            is_namespaced: found.scope.as_deref() == Some("Namespaced"),
+            verbs: found.verbs,
+        }
+    }
+
     pub(crate) fn can(&self, verb: &str) -> bool {
         self.verbs.iter().any(|own| own == verb)
     }
@@ -42,24 +62,77 @@ impl Kind {
     }
 }
 
-/// All kinds whose objects can be listed and deleted.
-pub(crate) async fn deletable(client: &Client) -> Result<Vec<Kind>, Error> {
-    let discovery = Discovery::new(client.clone()).run_aggregated().await?;
-    let kinds = discovery.groups().flat_map(|group| {
-        group
-            .resources_by_stability()
-            .into_iter()
-            .map(|(api, capabilities)| Kind {
-                api,
-                is_namespaced: capabilities.scope == Scope::Namespaced,
-                verbs: capabilities.operations,
-            })
+/// What a server shows of itself.
+#[derive(Debug, Default)]
+pub(crate) struct Discovered {
+    /// By name, and the versions of each from the best to the least.
+    pub(crate) kinds: Vec<Kind>,
+    /// Group versions that the server has from another one, which does not answer. What kinds they have is not
+    /// known; that a kind of theirs is not among `kinds` says nothing.
+    pub(crate) stale: BTreeSet<String>,
+}
+
+impl Discovered {
+    /// Each kind at its best version.
+    pub(crate) fn best(&self) -> impl Iterator<Item = &Kind> {
+        let versions = self.kinds.chunk_by(|one, next| one.name() == next.name());
+        versions.filter_map(|versions| versions.first())
+    }
+
+    /// What is wrong if not all group versions answered, in upstream's words.
+    pub(crate) fn failure(&self) -> Option<String> {
+        let stale = self.stale.iter();
+        let each: Vec<String> = stale
+            .map(|version| format!("{version}: stale GroupVersion discovery: {version}"))
+            .collect();
+        (!each.is_empty()).then(|| {
+            format!(
+                "Discovery failed for some groups, {} failing: unable to retrieve the complete list of server \
+                 APIs: {}",
+                each.len(),
+                each.join(", ")
+            )
+        })
+    }
+
+    fn add(&mut self, group: APIGroupDiscovery) {
+        let name = group.metadata.and_then(|metadata| metadata.name);
+        let name = name.unwrap_or_default();
+        for found in group.versions {
+            let version = GroupVersion::gv(&name, &found.version.unwrap_or_default());
+            if found.freshness.as_deref() == Some("Stale") {
+                self.stale.insert(version.api_version());
+                continue;
+            }
+            let kinds = found.resources.into_iter();
+            self.kinds
+                .extend(kinds.map(|kind| Kind::new(&version, kind)));
+        }
+    }
+}
+
+/// Asks a server for all its kinds. Those of the core group are its own, so there is no server without them.
+pub(crate) async fn discover(client: &Client) -> Result<Discovered, Error> {
+    let core = client.list_core_api_versions_aggregated().await?;
+    let groups = client.list_api_groups_aggregated().await?;
+    let mut discovered = Discovered::default();
+    core.items
+        .into_iter()
+        .for_each(|group| discovered.add(group));
+    if discovered.kinds.is_empty() {
+        return Err(Error::Other("the server shows no kinds".to_owned()));
+    }
+    groups
+        .items
+        .into_iter()
+        .for_each(|group| discovered.add(group));
+    discovered.kinds.sort_by_cached_key(|kind| {
+        (
+            kind.name(),
+            Reverse(Version::parse(&kind.api.version).priority()),
+        )
     });
-    let mut kinds: Vec<Kind> = kinds
-        .filter(|kind| kind.can(verbs::DELETE) && kind.can(verbs::LIST))
-        .collect();
-    kinds.sort_by_key(Kind::name);
-    Ok(kinds)
+    Ok(discovered)
 }
 
 /// Deletes all objects of a kind in a namespace, page by page, in the way that is the kind's own.

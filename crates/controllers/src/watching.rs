@@ -11,6 +11,9 @@ use serde::de::DeserializeOwned;
 
 use crate::Error;
 
+/// Failures in a row after which people are told: a server that starts again is back before.
+const FAILURES_QUIET: usize = 4;
+
 /// Hands on every event, in order, until it is dropped. A stream that breaks is begun anew: what is there comes
 /// again between `Init` and `InitDone`, and what is not among it is gone.
 pub(crate) async fn watch<K>(
@@ -21,12 +24,63 @@ pub(crate) async fn watch<K>(
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
+    let resource = api.resource_url().to_owned();
+    let mut failures = Failures::default();
     let mut events = pin!(watcher(api, config).default_backoff());
     while let Some(event) = events.next().await {
         match event {
-            Ok(event) => on_event(event),
-            Err(error) => tracing::debug!(%error, "watched anew"),
+            Ok(event) => {
+                failures.end(&event);
+                on_event(event);
+            }
+            Err(error) if failures.add() => {
+                tracing::warn!(resource, %error, "cannot be watched; it is tried on");
+            }
+            Err(error) => tracing::debug!(resource, %error, "watched anew"),
         }
     }
     Ok(())
+}
+
+/// How often a watch failed since it last told something.
+#[derive(Default)]
+struct Failures(usize);
+
+impl Failures {
+    /// Whether it is time to tell people, which is once.
+    fn add(&mut self) -> bool {
+        self.0 = self.0.saturating_add(1);
+        self.0 == FAILURES_QUIET + 1
+    }
+
+    fn end<K>(&mut self, event: &Event<K>) {
+        // Before a list is asked for there is an `Init` already, so that alone is no success.
+        if !matches!(event, Event::Init) {
+            self.0 = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_that_fails_on_and_on_is_told_once() {
+        let mut failures = Failures::default();
+        let round = |failures: &mut Failures| -> Vec<bool> {
+            (0..FAILURES_QUIET + 3)
+                .map(|_| {
+                    failures.end(&Event::<()>::Init);
+                    failures.add()
+                })
+                .collect()
+        };
+        let mut expected = vec![false; FAILURES_QUIET + 3];
+        expected[FAILURES_QUIET] = true;
+        assert_eq!(round(&mut failures), expected);
+        assert_eq!(round(&mut failures), vec![false; FAILURES_QUIET + 3]);
+        failures.end(&Event::<()>::InitDone);
+        assert_eq!(round(&mut failures), expected);
+    }
 }

@@ -1,13 +1,17 @@
-//! Secrets that hold a token of a service account: filled when someone makes one, gone with their account.
+//! Secrets that hold a token of a service account: filled when someone makes one, gone with their account. An
+//! account does not name a secret that is gone.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use kube::api::{DeleteParams, PartialObjectMeta, PostParams, Preconditions};
 use kube::runtime::watcher::{Config, Event};
-use kube::{Api, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 
 use crate::error::found;
 use crate::queue::{Done, Queue};
@@ -22,17 +26,39 @@ const WORKERS: usize = 5;
 /// The namespace and name of an object.
 type Name = (String, String);
 
+/// What a worker does.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Task {
+    /// Puts a secret right.
+    Check(Name),
+    /// A secret is gone, and its account is not to name it.
+    Unlist { secret: Name, account: Account },
+}
+
+/// The account that a secret says it is for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Account {
+    name: String,
+    /// Which one of that name, once the secret has a token of it.
+    uid: Option<String>,
+}
+
 pub(crate) async fn run(context: Context) -> Result<(), Error> {
     let queue = Queue::new();
-    let known = Known::default();
+    let known = Mutex::new(Known::default());
+    let lock = || known.lock().unwrap_or_else(PoisonError::into_inner);
     let secrets: Api<PartialObjectMeta<Secret>> = Api::all(context.reader.clone());
     let config = Config::default().fields(&format!("type={TYPE}"));
-    let secrets = watch(secrets, config, |event| known.secret(event, &queue));
+    let secrets = watch(secrets, config, |event| {
+        let tasks = lock().secret(event);
+        tasks.into_iter().for_each(|task| queue.add(task));
+    });
     let accounts: Api<PartialObjectMeta<ServiceAccount>> = Api::all(context.reader.clone());
     let accounts = watch(accounts, Config::default(), |event| {
-        known.account(event, &queue);
+        let tasks = lock().account(event);
+        tasks.into_iter().for_each(|task| queue.add(task));
     });
-    let work = queue.work(WORKERS, |name| put_right(&context, name));
+    let work = queue.work(WORKERS, |task| handle(&context, task));
     tokio::select! {
         ended = secrets => ended,
         ended = accounts => ended,
@@ -43,58 +69,127 @@ pub(crate) async fn run(context: Context) -> Result<(), Error> {
 /// Which secrets belong to which account.
 #[derive(Default)]
 struct Known {
-    by_account: Mutex<HashMap<Name, HashSet<Name>>>,
+    by_account: HashMap<Name, HashSet<Name>>,
+    accounts: HashMap<Name, Account>,
+    /// What was known before a list that is not complete yet; what stays here is gone.
+    unlisted: HashMap<Name, Account>,
 }
 
 impl Known {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Name, HashSet<Name>>> {
-        self.by_account
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn secret(&self, event: Event<PartialObjectMeta<Secret>>, queue: &Queue<Name>) {
+    fn secret(&mut self, event: Event<PartialObjectMeta<Secret>>) -> Vec<Task> {
         match event {
             Event::Apply(secret) | Event::InitApply(secret) => {
-                let namespace = secret.namespace().unwrap_or_default();
-                let name = (namespace.clone(), secret.name_any());
-                if let Some(account) = secret.annotations().get(ACCOUNT_NAME) {
-                    let account = (namespace, account.clone());
-                    self.lock().entry(account).or_default().insert(name.clone());
+                let name = name_of(&secret);
+                self.unlisted.remove(&name);
+                self.forget(&name);
+                if let Some(account) = account_of(&secret) {
+                    let owner = (name.0.clone(), account.name.clone());
+                    let secrets = self.by_account.entry(owner).or_default();
+                    secrets.insert(name.clone());
+                    self.accounts.insert(name.clone(), account);
                 }
-                queue.add(name);
+                vec![Task::Check(name)]
             }
             Event::Delete(secret) => {
-                let namespace = secret.namespace().unwrap_or_default();
-                let account = secret.annotations().get(ACCOUNT_NAME).cloned();
-                let account = (namespace.clone(), account.unwrap_or_default());
-                let mut by_account = self.lock();
-                if let Some(secrets) = by_account.get_mut(&account) {
-                    secrets.remove(&(namespace, secret.name_any()));
-                    if secrets.is_empty() {
-                        by_account.remove(&account);
-                    }
-                }
+                let secret_name = name_of(&secret);
+                self.forget(&secret_name);
+                let account = account_of(&secret);
+                let unlist = account.map(|account| Task::Unlist {
+                    secret: secret_name,
+                    account,
+                });
+                unlist.into_iter().collect()
             }
-            Event::Init | Event::InitDone => {}
+            // Every secret that is there comes again, and is looked at then.
+            Event::Init => {
+                self.by_account.clear();
+                self.unlisted.extend(self.accounts.drain());
+                Vec::new()
+            }
+            Event::InitDone => {
+                let gone = self.unlisted.drain();
+                gone.map(|(secret, account)| Task::Unlist { secret, account })
+                    .collect()
+            }
+        }
+    }
+
+    fn forget(&mut self, secret: &Name) {
+        let Some(account) = self.accounts.remove(secret) else {
+            return;
+        };
+        let account = (secret.0.clone(), account.name);
+        if let Some(secrets) = self.by_account.get_mut(&account) {
+            secrets.remove(secret);
+            if secrets.is_empty() {
+                self.by_account.remove(&account);
+            }
         }
     }
 
     /// The secrets of an account that goes are looked at. After a break of the stream it is not known which went.
-    fn account(&self, event: Event<PartialObjectMeta<ServiceAccount>>, queue: &Queue<Name>) {
-        let by_account = self.lock();
-        let concerned: Vec<&Name> = match event {
+    fn account(&self, event: Event<PartialObjectMeta<ServiceAccount>>) -> Vec<Task> {
+        match event {
             Event::Delete(account) => {
-                let name = (account.namespace().unwrap_or_default(), account.name_any());
-                by_account.get(&name).into_iter().flatten().collect()
+                let secrets = self.by_account.get(&name_of(&account));
+                let secrets = secrets.into_iter().flatten();
+                secrets.cloned().map(Task::Check).collect()
             }
-            Event::InitDone => by_account.values().flatten().collect(),
-            Event::Apply(_) | Event::InitApply(_) | Event::Init => return,
-        };
-        for name in concerned {
-            queue.add(name.clone());
+            Event::InitDone => self.accounts.keys().cloned().map(Task::Check).collect(),
+            Event::Apply(_) | Event::InitApply(_) | Event::Init => Vec::new(),
         }
     }
+}
+
+fn name_of(object: &impl ResourceExt) -> Name {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}
+
+fn account_of(secret: &impl ResourceExt) -> Option<Account> {
+    let annotations = secret.annotations();
+    let uid = annotations.get(ACCOUNT_UID).filter(|uid| !uid.is_empty());
+    Some(Account {
+        name: annotations.get(ACCOUNT_NAME)?.clone(),
+        uid: uid.cloned(),
+    })
+}
+
+impl Account {
+    fn is(&self, account: &ServiceAccount) -> bool {
+        self.uid.is_none() || self.uid == account.uid()
+    }
+}
+
+async fn handle(context: &Context, task: Task) -> Result<Done, Error> {
+    match task {
+        Task::Check(name) => put_right(context, name).await,
+        Task::Unlist { secret, account } => unlist(&context.client, secret, account).await,
+    }
+}
+
+/// Takes a secret that is gone out of the list of its account.
+async fn unlist(
+    client: &Client,
+    (namespace, secret): Name,
+    wanted: Account,
+) -> Result<Done, Error> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), &namespace);
+    if found(secrets.get_metadata(&secret).await)?.is_some() {
+        return Ok(Done::Yes);
+    }
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
+    let account = found(accounts.get(&wanted.name).await)?;
+    let Some(mut account) = account.filter(|account| wanted.is(account)) else {
+        return Ok(Done::Yes);
+    };
+    let listed = account.secrets.get_or_insert_default();
+    let before = listed.len();
+    listed.retain(|own| own.name.as_ref() != Some(&secret));
+    if listed.len() < before {
+        let params = PostParams::default();
+        found(accounts.replace(&wanted.name, &params, &account).await)?;
+    }
+    Ok(Done::Yes)
 }
 
 /// Deletes the secret if its account is gone, and fills in what it lacks otherwise.
@@ -103,15 +198,12 @@ async fn put_right(context: &Context, (namespace, name): Name) -> Result<Done, E
     let Some(secret) = found(secrets.get(&name).await)? else {
         return Ok(Done::Yes);
     };
-    let account_name = secret.annotations().get(ACCOUNT_NAME).cloned();
-    let (Some(TYPE), Some(account_name)) = (secret.type_.as_deref(), account_name) else {
+    let (Some(TYPE), Some(wanted)) = (secret.type_.as_deref(), account_of(&secret)) else {
         return Ok(Done::Yes);
     };
     let accounts: Api<ServiceAccount> = Api::namespaced(context.client.clone(), &namespace);
-    let account = found(accounts.get(&account_name).await)?.filter(|account| {
-        let wanted = secret.annotations().get(ACCOUNT_UID);
-        wanted.is_none_or(|uid| uid.is_empty() || Some(uid) == account.uid().as_ref())
-    });
+    let account = found(accounts.get(&wanted.name).await)?;
+    let account = account.filter(|account| wanted.is(account));
     let Some(account) = account else {
         let params = DeleteParams {
             preconditions: Some(Preconditions {

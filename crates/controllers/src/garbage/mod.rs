@@ -36,6 +36,8 @@ use crate::{Context, Error};
 const WORKERS: usize = 20;
 /// How often the server is asked which kinds it has.
 const DISCOVERY_PAUSE: Duration = Duration::from_secs(30);
+/// The first pause while the server does not say which kinds it has, at the start; it doubles.
+const FIRST_DISCOVERY_PAUSE: Duration = Duration::from_millis(100);
 /// How long a kind that cannot be listed holds the work on all others, at the start.
 const FIRST_LISTS_MAX: Duration = Duration::from_secs(30);
 /// Dependents that were made just before their owner was deleted may be told of just after. To orphan without
@@ -62,11 +64,12 @@ pub(crate) async fn run(context: Context) -> Result<(), Error> {
 }
 
 async fn collect(client: Client) -> Result<(), Error> {
+    let served = Arc::new(first_served(&client).await);
     let (reports, told) = mpsc::channel(reports::WAITING_MAX);
     let collector = Arc::new(Collector {
         client,
         graph: Mutex::new(Graph::new()),
-        served: Mutex::default(),
+        served: Mutex::new(served),
         queue: Queue::new(),
         reports,
     });
@@ -80,52 +83,82 @@ async fn collect(client: Client) -> Result<(), Error> {
         collector.queue.work(WORKERS, handle).await
     };
     tokio::select! {
-        () = follow_kinds(&collector, listing) => Ok(()),
+        error = follow_kinds(&collector, listing) => Err(error),
         () = reports::tell(&collector, told) => Ok(()),
         worked = work => worked,
     }
 }
 
-/// Watches all kinds that the server has, as they come and go.
-async fn follow_kinds(collector: &Arc<Collector>, listing: mpsc::Sender<()>) {
+/// The kinds of the server, as soon as it tells them.
+async fn first_served(client: &Client) -> Served {
+    let mut pause = FIRST_DISCOVERY_PAUSE;
+    loop {
+        match Served::discover(client, &Served::default()).await {
+            Ok(served) => return served,
+            Err(error) => tracing::debug!(%error, "the kinds of the server are not known"),
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(DISCOVERY_PAUSE);
+    }
+}
+
+/// Watches all kinds that the server has, as they come and go, until a watch ends that should not.
+async fn follow_kinds(collector: &Arc<Collector>, listing: mpsc::Sender<()>) -> Error {
     let mut listing = Some(listing);
     let mut tasks = JoinSet::new();
     let mut watches: HashMap<ApiResource, AbortHandle> = HashMap::new();
     loop {
-        match Served::discover(&collector.client).await {
-            Err(error) => tracing::debug!(%error, "the kinds of the server are not known"),
-            Ok(served) => {
-                let served = Arc::new(served);
-                *collector.lock(&collector.served) = served.clone();
-                for resource in served.watched() {
-                    if !watches.contains_key(resource) {
-                        let task = collector.clone().follow(resource.clone(), listing.clone());
-                        watches.insert(resource.clone(), tasks.spawn(task));
-                    }
-                }
-                watches.retain(|resource, watch| {
-                    let stays = served.watched().any(|own| own == resource);
-                    if !stays {
-                        watch.abort();
-                        collector.forget(&kind_name(resource), &served);
-                    }
-                    stays
-                });
-                listing = None;
+        let served = collector.served();
+        for resource in served.watched() {
+            if !watches.contains_key(resource) {
+                let task = collector.clone().follow(resource.clone(), listing.clone());
+                watches.insert(resource.clone(), tasks.spawn(task));
             }
         }
-        sleep(DISCOVERY_PAUSE).await;
-        while tasks.try_join_next().is_some() {}
+        watches.retain(|resource, watch| {
+            let stays = served.watched().any(|own| own == resource);
+            if !stays {
+                watch.abort();
+                collector.forget(&kind_name(resource), &served);
+            }
+            stays
+        });
+        listing = None;
+        tokio::select! {
+            () = sleep(DISCOVERY_PAUSE) => {}
+            error = first_end(&mut tasks) => return error,
+        }
+        match Served::discover(&collector.client, &served).await {
+            Ok(served) => *collector.lock(&collector.served) = Arc::new(served),
+            Err(error) => tracing::debug!(%error, "the kinds of the server are not known"),
+        }
     }
+}
+
+/// Waits for the first task that ends by itself.
+async fn first_end(tasks: &mut JoinSet<Result<(), Error>>) -> Error {
+    while let Some(ended) = tasks.join_next().await {
+        match ended {
+            Err(error) if error.is_cancelled() => {}
+            Err(error) => return Error::Other(error.to_string()),
+            Ok(Err(error)) => return error,
+            Ok(Ok(())) => return Error::Other("a watch ended".to_owned()),
+        }
+    }
+    std::future::pending().await
 }
 
 impl Collector {
     /// Has the graph follow all objects of a kind, until it is dropped. `listing` is held until the first list ends.
-    async fn follow(self: Arc<Self>, resource: ApiResource, listing: Option<mpsc::Sender<()>>) {
+    async fn follow(
+        self: Arc<Self>,
+        resource: ApiResource,
+        listing: Option<mpsc::Sender<()>>,
+    ) -> Result<(), Error> {
         let mut listing = listing;
         let kind = kind_name(&resource);
         let api: Api<Meta> = Api::all_with(self.client.clone(), &resource);
-        let watched = watch(api, Config::default(), |event| match event {
+        watch(api, Config::default(), |event| match event {
             Event::Apply(object) | Event::InitApply(object) => {
                 let object = object.as_object();
                 self.change(|graph, work| graph.observe(&kind, &object, work));
@@ -136,10 +169,8 @@ impl Collector {
                 self.change(|graph, work| graph.list_ends(&kind, work));
                 listing = None;
             }
-        });
-        if let Err(error) = watched.await {
-            tracing::warn!(?kind, %error, "the watch ended");
-        }
+        })
+        .await
     }
 
     /// The kind is not watched any more, in this version.

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use kube::discovery::{ApiCapabilities, ApiResource, Discovery, Scope, verbs};
+use kube::discovery::{ApiResource, verbs};
 use kube::{Api, Client};
 
 use super::graph::{Identity, KindName};
 use super::objects::{Meta, Target};
 use crate::Error;
+use crate::resources::{self, Discovered, Kind};
 
 /// What is too short-lived and too much to follow, as upstream has it.
 const IGNORED: [(&str, &str); 2] = [("", "events"), ("events.k8s.io", "events")];
@@ -21,13 +22,6 @@ pub(super) struct Served {
     watched: BTreeMap<(String, String), ApiResource>,
 }
 
-#[derive(Debug, Clone)]
-struct Kind {
-    resource: ApiResource,
-    is_namespaced: bool,
-    is_watched: bool,
-}
-
 /// Why an identity leads to no object.
 #[derive(Debug)]
 pub(super) enum Unresolved {
@@ -38,31 +32,38 @@ pub(super) enum Unresolved {
 }
 
 impl Served {
-    pub(super) async fn discover(client: &Client) -> Result<Served, Error> {
-        let discovery = Discovery::new(client.clone()).run_aggregated().await?;
-        let mut served = Served::default();
-        for group in discovery.groups() {
-            let preferred = group.resources_by_stability().into_iter();
-            let watched = preferred.filter(|(resource, can)| is_watched(resource, can));
-            served.watched.extend(watched.map(|(resource, _)| {
-                let key = (resource.group.clone(), resource.plural.clone());
-                (key, resource)
-            }));
-            for version in group.versions() {
-                for (resource, can) in group.versioned_resources(version) {
-                    let kind = Kind {
-                        is_namespaced: can.scope == Scope::Namespaced,
-                        is_watched: is_watched(&resource, &can),
-                        resource,
-                    };
-                    served.kinds.insert(kind_name(&kind.resource), kind);
-                }
+    /// Asks the server. Kinds whose server does not answer are taken to be as they were `before`.
+    pub(super) async fn discover(client: &Client, before: &Served) -> Result<Served, Error> {
+        let discovered = resources::discover(client).await?;
+        let mut served = Served::new(&discovered);
+        for (key, resource) in &before.watched {
+            if discovered.stale.contains(&resource.api_version) {
+                let watched = served.watched.entry(key.clone());
+                watched.or_insert_with(|| resource.clone());
             }
         }
-        if served.watched.is_empty() {
-            return Err(Error::Other("the server shows no kinds".to_owned()));
+        for (name, kind) in &before.kinds {
+            if discovered.stale.contains(&kind.api.api_version) {
+                served.kinds.insert(name.clone(), kind.clone());
+            }
         }
         Ok(served)
+    }
+
+    fn new(discovered: &Discovered) -> Served {
+        let watched = discovered.best().filter(|kind| is_watched(kind));
+        let named = discovered.kinds.iter();
+        Served {
+            watched: watched
+                .map(|kind| {
+                    let key = (kind.api.group.clone(), kind.api.plural.clone());
+                    (key, kind.api.clone())
+                })
+                .collect(),
+            kinds: named
+                .map(|kind| (kind_name(&kind.api), kind.clone()))
+                .collect(),
+        }
     }
 
     pub(super) fn watched(&self) -> impl Iterator<Item = &ApiResource> {
@@ -70,7 +71,7 @@ impl Served {
     }
 
     pub(super) fn is_watched(&self, kind: &KindName) -> bool {
-        self.kinds.get(kind).is_some_and(|kind| kind.is_watched)
+        self.kinds.get(kind).is_some_and(is_watched)
     }
 
     pub(super) fn is_namespaced(&self, kind: &KindName) -> bool {
@@ -80,7 +81,7 @@ impl Served {
     /// The objects of a kind in all namespaces.
     pub(super) fn everywhere(&self, client: &Client, kind: &KindName) -> Option<Api<Meta>> {
         let kind = self.kinds.get(kind)?;
-        Some(Api::all_with(client.clone(), &kind.resource))
+        Some(Api::all_with(client.clone(), &kind.api))
     }
 
     /// The object that an identity names. Kinds that are in no namespace take none from whoever named them.
@@ -95,11 +96,11 @@ impl Served {
         let client = client.clone();
         let api = if !kind.is_namespaced {
             identity.namespace = "".into();
-            Api::all_with(client, &kind.resource)
+            Api::all_with(client, &kind.api)
         } else if identity.namespace.is_empty() {
             return Err(Unresolved::NoNamespace);
         } else {
-            Api::namespaced_with(client, &identity.namespace, &kind.resource)
+            Api::namespaced_with(client, &identity.namespace, &kind.api)
         };
         Ok(Target {
             api,
@@ -109,14 +110,14 @@ impl Served {
     }
 }
 
-fn is_watched(resource: &ApiResource, can: &ApiCapabilities) -> bool {
+fn is_watched(kind: &Kind) -> bool {
     let is_ignored = IGNORED
         .iter()
-        .any(|&(group, plural)| resource.group == group && resource.plural == plural);
+        .any(|&(group, plural)| kind.is(group, plural));
     !is_ignored
         && [verbs::DELETE, verbs::LIST, verbs::WATCH]
             .iter()
-            .all(|verb| can.supports_operation(verb))
+            .all(|verb| kind.can(verb))
 }
 
 pub(super) fn kind_name(resource: &ApiResource) -> KindName {

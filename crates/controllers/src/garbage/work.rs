@@ -181,17 +181,22 @@ impl Collector {
             Ok(owner) => owner,
             Err(unresolved) => return Ok(later(&identity, &unresolved)),
         };
-        let owners = [uid.to_string()];
-        stream::iter(dependents.into_iter().map(Ok))
-            .try_for_each_concurrent(RELEASED_AT_ONCE, |mut dependent| {
-                let owners = &owners;
-                async move {
-                    match self.served().resolve(&self.client, &mut dependent) {
-                        Ok(target) => target.release(owners).await,
-                        // Its kind has gone, and so has it.
-                        Err(_) => Ok(()),
-                    }
+        let mut targets = Vec::with_capacity(dependents.len());
+        for mut dependent in dependents {
+            match self.served().resolve(&self.client, &mut dependent) {
+                Ok(target) => targets.push(target),
+                // It is not known to be gone, and without its owner it would be garbage.
+                Err(unresolved @ Unresolved::UnknownKind(_)) => {
+                    return Ok(later(&dependent, &unresolved));
                 }
+                Err(Unresolved::NoNamespace) => {}
+            }
+        }
+        let owners = [uid.to_string()];
+        stream::iter(targets.into_iter().map(Ok::<_, Error>))
+            .try_for_each_concurrent(RELEASED_AT_ONCE, |target| {
+                let owners = &owners;
+                async move { target.release(owners).await }
             })
             .await?;
         owner.remove_finalizer(ORPHAN).await?;

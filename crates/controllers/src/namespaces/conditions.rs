@@ -51,8 +51,8 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    pub(super) fn undiscovered(&mut self, error: Error) {
-        self.discovery = Some(error.to_string());
+    pub(super) fn undiscovered(&mut self, failure: String) {
+        self.discovery = Some(failure);
     }
 
     pub(super) fn add(&mut self, kind: &Kind, namespace: &str, left: Result<Left, Error>) {
@@ -80,9 +80,14 @@ impl Findings {
         }
     }
 
-    /// Whether nothing is left, as far as could be seen.
+    /// Whether nothing is left, and all could be seen.
     pub(super) fn is_empty(&self) -> bool {
-        self.objects.is_empty() && self.failures.is_empty() && self.discovery.is_none()
+        !self.has_content() && self.discovery.is_none()
+    }
+
+    /// Whether something is left, or may be, of the kinds that could be seen.
+    pub(super) fn has_content(&self) -> bool {
+        !self.objects.is_empty() || !self.failures.is_empty()
     }
 
     pub(super) fn error(&self) -> Option<Error> {

@@ -4,6 +4,8 @@
 //! them. What is left, and why, stands in the conditions of the namespace (`conditions`).
 
 mod conditions;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +13,9 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{PartialObjectMeta, PostParams};
+use kube::api::{DeleteParams, PartialObjectMeta, PostParams, Preconditions};
+use kube::core::DynamicObject;
+use kube::discovery::verbs;
 use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Client, ResourceExt};
 
@@ -61,7 +65,14 @@ async fn end(client: Client, name: String) -> Result<Done, Error> {
     if !is_held(&namespace) {
         return Ok(Done::Yes);
     }
-    let findings = delete_content(&client, &name).await;
+    let content = Content {
+        client: client.clone(),
+        namespace: name.clone(),
+        uid: namespace.uid(),
+    };
+    let Some(findings) = content.delete().await else {
+        return Ok(Done::Yes);
+    };
     if findings.update(&mut namespace) {
         namespace = namespaces
             .replace_status(&name, &PostParams::default(), &namespace)
@@ -86,34 +97,6 @@ fn is_held(namespace: &Namespace) -> bool {
     finalizers.is_some_and(|finalizers| finalizers.iter().any(|own| own == FINALIZER))
 }
 
-async fn delete_content(client: &Client, namespace: &str) -> Findings {
-    let mut findings = Findings::default();
-    let kinds = match resources::deletable(client).await {
-        Ok(kinds) => kinds,
-        Err(error) => {
-            findings.undiscovered(error);
-            return findings;
-        }
-    };
-    let kinds = kinds.into_iter().filter(|kind| kind.is_namespaced);
-    let (pods, others): (Vec<Kind>, Vec<Kind>) = kinds.partition(|kind| kind.is("", "pods"));
-    for kinds in [pods, others] {
-        let mut left = stream::iter(kinds)
-            .map(|kind| async move {
-                let left = delete_kind(client, &kind, namespace).await;
-                (kind, left)
-            })
-            .buffer_unordered(KINDS_AT_ONCE);
-        while let Some((kind, left)) = left.next().await {
-            findings.add(&kind, namespace, left);
-        }
-        if !findings.is_empty() {
-            break;
-        }
-    }
-    findings
-}
-
 /// What is left of a kind after all of it was deleted: how many objects, and which finalizers hold how many.
 #[derive(Debug, Default)]
 struct Left {
@@ -123,48 +106,110 @@ struct Left {
     finalizers: BTreeMap<String, usize>,
 }
 
-async fn delete_kind(client: &Client, kind: &Kind, namespace: &str) -> Result<Left, Error> {
-    let objects = kind.in_namespace(client, namespace);
-    let mut left = Left::default();
-    if resources::is_empty(&objects).await? {
-        return Ok(left);
-    }
-    if kind.can("deletecollection") {
-        resources::delete_all(client, kind, namespace).await?;
-    } else {
-        delete_each(client, kind, namespace).await?;
-    }
-    resources::each_metadata(&objects, |object| {
-        left.objects += 1;
-        let is_graceful = object
-            .metadata
-            .deletion_grace_period_seconds
-            .unwrap_or_default()
-            > 0;
-        if is_graceful || !object.finalizers().is_empty() {
-            left.awaited += 1;
+impl Left {
+    fn count(&mut self, object: &PartialObjectMeta<DynamicObject>) {
+        self.objects += 1;
+        let grace = object.metadata.deletion_grace_period_seconds;
+        if grace.unwrap_or_default() > 0 || !object.finalizers().is_empty() {
+            self.awaited += 1;
         }
         for finalizer in object.finalizers() {
-            *left.finalizers.entry(finalizer.clone()).or_default() += 1;
+            *self.finalizers.entry(finalizer.clone()).or_default() += 1;
         }
-    })
-    .await?;
-    Ok(left)
+    }
 }
 
-async fn delete_each(client: &Client, kind: &Kind, namespace: &str) -> Result<(), Error> {
-    let objects = kind.in_namespace(client, namespace);
-    let mut names = Vec::new();
-    resources::each_metadata(&objects, |object| names.push(object.name_any())).await?;
-    stream::iter(names.into_iter().map(Ok))
-        .try_for_each_concurrent(KINDS_AT_ONCE, |name| {
-            let objects = &objects;
-            async move {
-                let params = kube::api::DeleteParams::background();
-                found(objects.delete(&name, &params).await).map(drop)
+/// Everything in a namespace that ends.
+struct Content {
+    client: Client,
+    namespace: String,
+    uid: Option<String>,
+}
+
+impl Content {
+    /// `None` if the namespace is gone: what has its name now is another, whose contents stay.
+    async fn delete(&self) -> Option<Findings> {
+        let mut findings = Findings::default();
+        let discovered = match resources::discover(&self.client).await {
+            Ok(discovered) => discovered,
+            Err(error) => {
+                findings.undiscovered(error.to_string());
+                return Some(findings);
             }
+        };
+        if let Some(failure) = discovered.failure() {
+            findings.undiscovered(failure);
+        }
+        let kinds = discovered
+            .best()
+            .filter(|kind| kind.is_namespaced && kind.can(verbs::DELETE) && kind.can(verbs::LIST));
+        let (pods, others): (Vec<Kind>, Vec<Kind>) =
+            kinds.cloned().partition(|kind| kind.is("", "pods"));
+        for kinds in [pods, others] {
+            let mut left = stream::iter(kinds)
+                .map(|kind| async move {
+                    let left = self.delete_kind(&kind).await;
+                    (kind, left)
+                })
+                .buffer_unordered(KINDS_AT_ONCE);
+            while let Some((kind, left)) = left.next().await {
+                let left = left.transpose()?;
+                findings.add(&kind, &self.namespace, left);
+            }
+            if findings.has_content() {
+                break;
+            }
+        }
+        Some(findings)
+    }
+
+    /// `None` if the namespace is gone.
+    async fn delete_kind(&self, kind: &Kind) -> Result<Option<Left>, Error> {
+        let objects = kind.in_namespace(&self.client, &self.namespace);
+        let mut left = Left::default();
+        if resources::is_empty(&objects).await? {
+            return Ok(Some(left));
+        }
+        if !self.is_ending().await? {
+            return Ok(None);
+        }
+        if kind.can(verbs::DELETE_COLLECTION) {
+            resources::delete_all(&self.client, kind, &self.namespace).await?;
+        } else {
+            self.delete_each(&objects).await?;
+        }
+        resources::each_metadata(&objects, |object| left.count(object)).await?;
+        Ok(Some(left))
+    }
+
+    /// A deletion of all objects cannot say of which namespace, if one came after another. So it is looked up
+    /// just before: somebody else may have ended it meanwhile.
+    async fn is_ending(&self) -> Result<bool, Error> {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let now = found(namespaces.get_metadata(&self.namespace).await)?;
+        Ok(now
+            .is_some_and(|now| now.uid() == self.uid && now.metadata.deletion_timestamp.is_some()))
+    }
+
+    async fn delete_each(&self, objects: &Api<DynamicObject>) -> Result<(), Error> {
+        let mut names = Vec::new();
+        resources::each_metadata(objects, |object| {
+            names.push((object.name_any(), object.uid()));
         })
-        .await
+        .await?;
+        stream::iter(names.into_iter().map(Ok))
+            .try_for_each_concurrent(KINDS_AT_ONCE, |(name, uid)| async move {
+                let params = DeleteParams {
+                    preconditions: Some(Preconditions {
+                        uid,
+                        resource_version: None,
+                    }),
+                    ..DeleteParams::background()
+                };
+                found(objects.delete(&name, &params).await).map(drop)
+            })
+            .await
+    }
 }
 
 /// Takes the hold off the namespace, which ends it unless others hold it as well.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use http::HeaderValue;
 use http::header::AUTHORIZATION;
+use http::{HeaderValue, StatusCode};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::PostParams;
@@ -105,16 +105,26 @@ impl Connect for Https {
             account,
             current: None,
         }));
-        let transport = tower::service_fn(move |mut request: http::Request<Body>| {
+        let transport = tower::service_fn(move |request: http::Request<Body>| {
             let (bare, token) = (bare.clone(), token.clone());
-            async move {
-                let value = token.lock().await.header().await?;
-                request.headers_mut().insert(AUTHORIZATION, value);
-                bare.send(request).await.map_err(anyhow::Error::from)
-            }
+            async move { send(&bare, &token, request).await }
         });
         Client::new(transport, "default")
     }
+}
+
+async fn send(
+    bare: &Client,
+    token: &Mutex<Token>,
+    mut request: http::Request<Body>,
+) -> Result<http::Response<Body>> {
+    let value = token.lock().await.header().await?;
+    request.headers_mut().insert(AUTHORIZATION, value.clone());
+    let response = bare.send(request).await?;
+    if response.status() == StatusCode::UNAUTHORIZED {
+        token.lock().await.refused(&value);
+    }
+    Ok(response)
 }
 
 /// The token of a controller's service account, asked for when it is needed.
@@ -136,6 +146,12 @@ impl Token {
         value.set_sensitive(true);
         self.current = Some((value.clone(), Instant::now()));
         Ok(value)
+    }
+
+    /// The account may be another one of that name by now, or the key may have changed: the next request has a new
+    /// token, unless another request has brought one already.
+    fn refused(&mut self, value: &HeaderValue) {
+        self.current.take_if(|(current, _)| current == value);
     }
 
     async fn request(&self) -> Result<String> {
@@ -162,5 +178,77 @@ impl Token {
         made.status
             .and_then(|status| status.token)
             .context("the server gave no token")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// Gives a new token each time it is asked, and takes none but the second.
+    fn server() -> (Client, Arc<AtomicU32>) {
+        let made = Arc::new(AtomicU32::new(0));
+        let count = made.clone();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let authorization = request.headers().get(AUTHORIZATION);
+            let is_known = authorization.is_none_or(|value| value == "Bearer 2");
+            let body = match (request.method().as_str(), is_known) {
+                (_, false) => json!({
+                    "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 401,
+                    "reason": "Unauthorized", "message": "Unauthorized",
+                }),
+                ("POST", _) => {
+                    let token = count.fetch_add(1, Ordering::Relaxed) + 1;
+                    json!({"metadata": {}, "spec": {"audiences": []}, "status": {
+                        "token": token.to_string(), "expirationTimestamp": "2030-01-01T00:00:00Z",
+                    }})
+                }
+                _ => json!({"metadata": {"name": "robot"}}),
+            };
+            let code = if is_known { 200 } else { 401 };
+            let response = http::Response::builder().status(code);
+            let response = response.body(Body::from(body.to_string().into_bytes()));
+            async { Ok::<_, Infallible>(response.unwrap()) }
+        });
+        (Client::new(service, "default"), made)
+    }
+
+    #[tokio::test]
+    async fn a_token_that_is_refused_is_not_used_again() {
+        let (client, made) = server();
+        let https = Https {
+            own: Own(client.clone()),
+            bare: Some(Own(client)),
+        };
+        let accounts: Api<ServiceAccount> = Api::namespaced(https.client(Some("robot")), "a");
+        let refused = accounts.get("robot").await;
+        assert!(
+            matches!(&refused, Err(kube::Error::Api(status)) if status.code == 401),
+            "{refused:?}"
+        );
+        for _ in 0..3 {
+            accounts.get("robot").await.unwrap();
+        }
+        assert_eq!(made.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test]
+    async fn a_late_refusal_does_not_cost_the_new_token() {
+        let (client, _) = server();
+        let mut token = Token {
+            client,
+            account: "robot",
+            current: None,
+        };
+        let first = token.header().await.unwrap();
+        token.refused(&first);
+        let second = token.header().await.unwrap();
+        token.refused(&first);
+        assert_eq!(token.header().await.unwrap(), second);
     }
 }

@@ -56,7 +56,10 @@ async fn a_secret_gets_a_token_and_goes_with_its_account() {
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
     let secrets: Api<Secret> = Api::namespaced(client.clone(), "default");
     let params = PostParams::default();
-    let robot = object(json!({"metadata": {"name": "robot"}}));
+    let robot = object(json!({
+        "metadata": {"name": "robot"},
+        "secrets": [{"name": "key"}, {"name": "old"}],
+    }));
     let robot: ServiceAccount = accounts.create(&params, &robot).await.expect("an account");
     let asked = |name: &str, account: &str| {
         object(json!({
@@ -102,6 +105,16 @@ async fn a_secret_gets_a_token_and_goes_with_its_account() {
     let made = secrets.create(&params, &asked("stray", "nobody")).await;
     made.expect("a secret");
     gone(&secrets, "stray").await;
+    // An account does not name one that is gone.
+    let made = secrets.create(&params, &asked("old", "robot")).await;
+    made.expect("a secret");
+    let deleted = secrets.delete("old", &DeleteParams::default()).await;
+    deleted.expect("a deletion");
+    found(&accounts, "robot", |robot| {
+        let named = robot.secrets.iter().flatten();
+        named.filter_map(|named| named.name.as_deref()).eq(["key"])
+    })
+    .await;
     let deleted = accounts.delete("robot", &DeleteParams::default()).await;
     deleted.expect("a deletion");
     gone(&secrets, "key").await;

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use crate::make::{config_map, object, pod_spec, refusal};
 use crate::program::NO_CONTROLLERS;
 use crate::support::Server;
-use crate::waiting::{found, gone, make_namespace, until};
+use crate::waiting::{found, gone, kill_amid_deletions, make_namespace};
 
 fn condition<'a>(namespace: &'a Namespace, type_: &str) -> (&'a str, &'a str) {
     let conditions = namespace
@@ -219,14 +219,12 @@ async fn a_namespace_ends_although_the_server_was_killed_meanwhile() {
         });
     }
     writers.join_all().await;
-    delete(&namespaces, "a").await;
-    let left = until("the first deletions", async || {
-        let page = maps.list(&ListParams::default()).await.ok()?;
-        (page.items.len() < MAPS).then_some(page.items.len())
+    let left = kill_amid_deletions(&mut server, "a", async || {
+        delete(&namespaces, "a").await;
     })
     .await;
-    server.kill();
-    server.start_again();
+    assert!(0 < left && left < MAPS, "{left} are left");
+    server.restart_with(&[]);
     let client = server.client().await;
     let namespaces: Api<Namespace> = Api::all(client.clone());
     gone(&namespaces, "a").await;
@@ -236,7 +234,7 @@ async fn a_namespace_ends_although_the_server_was_killed_meanwhile() {
         .items
         .iter()
         .filter(|map| map.namespace().as_deref() == Some("a"));
-    assert_eq!(leftovers.count(), 0, "{left} were left when it was killed");
+    assert_eq!(leftovers.count(), 0);
 }
 
 /// What was said about a namespace stays when it begins to end, and to end it again changes nothing.

@@ -3,14 +3,17 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Namespace;
-use kube::api::PostParams;
+use futures_util::StreamExt;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::api::{ListParams, PostParams, WatchEvent, WatchParams};
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::make::object;
+use crate::program::NO_CONTROLLERS;
+use crate::support::Server;
 
 /// Far longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -59,4 +62,35 @@ pub(crate) async fn make_namespace(client: &Client, name: &str) -> Api<Namespace
     let made = namespaces.create(&PostParams::default(), &namespace).await;
     made.expect("a namespace");
     namespaces
+}
+
+/// Deletions after which a server is killed: some, so that they are not only those that a test asked for itself.
+const SOME: usize = 10;
+
+/// Does what has config maps deleted, kills the server at the first of that, and tells how many are left then.
+/// Nothing goes on before the server is started again.
+pub(crate) async fn kill_amid_deletions(
+    server: &mut Server,
+    namespace: &str,
+    begin: impl AsyncFnOnce(),
+) -> usize {
+    let list = async |server: &Server| {
+        let maps: Api<ConfigMap> = Api::namespaced(server.client().await, namespace);
+        let list = maps.list(&ListParams::default()).await.expect("a list");
+        (maps, list)
+    };
+    let (maps, before) = list(server).await;
+    let version = before.metadata.resource_version.expect("a version");
+    let events = maps.watch_metadata(&WatchParams::default(), &version).await;
+    let events = events.expect("a watch");
+    let deletions = events.filter(|event| {
+        let event = event.as_ref().expect("an event");
+        std::future::ready(matches!(event, WatchEvent::Deleted(_)))
+    });
+    let some = deletions.take(SOME).count();
+    let (some, ()) = futures_util::join!(some, begin());
+    assert_eq!(some, SOME, "the watch ended");
+    server.kill();
+    server.start_again_with(&[NO_CONTROLLERS]);
+    list(server).await.1.items.len()
 }

@@ -63,6 +63,11 @@ impl Server {
     /// Stops it, and starts it on the same data with other flags.
     pub(crate) fn restart_with(&mut self, flags: &[&str]) {
         self.stop();
+        self.start_again_with(flags);
+    }
+
+    /// On the same data and port as before, with other flags.
+    pub(crate) fn start_again_with(&mut self, flags: &[&str]) {
         self.flags = flags.iter().map(|&flag| flag.to_owned()).collect();
         self.start_again();
     }
