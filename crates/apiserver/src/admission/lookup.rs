@@ -49,7 +49,7 @@ pub(super) async fn with_revision(
 ) -> Result<Option<(Object, Premise)>, Status> {
     let (Some(storage), Ok(key)) = (
         storage(call, on.group, on.plural),
-        ObjectKey::cluster(&*on.name),
+        ObjectKey::cluster(&on.name),
     ) else {
         return Ok(None);
     };

@@ -48,6 +48,8 @@ pub(super) struct Findings {
     objects: BTreeMap<String, usize>,
     /// How many objects each finalizer holds.
     finalizers: BTreeMap<String, usize>,
+    /// The kinds of these objects.
+    pub(super) left: Vec<Kind>,
 }
 
 impl Findings {
@@ -55,7 +57,7 @@ impl Findings {
         self.discovery = Some(failure);
     }
 
-    pub(super) fn add(&mut self, kind: &Kind, namespace: &str, left: Result<Left, Error>) {
+    pub(super) fn add(&mut self, kind: Kind, namespace: &str, left: Result<Left, Error>) {
         let left = match left {
             Ok(left) => left,
             Err(error) => {
@@ -78,6 +80,7 @@ impl Findings {
         for (finalizer, count) in left.finalizers {
             *self.finalizers.entry(finalizer).or_default() += count;
         }
+        self.left.push(kind);
     }
 
     /// Whether nothing is left, and all could be seen.

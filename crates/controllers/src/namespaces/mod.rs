@@ -7,7 +7,8 @@ mod conditions;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -34,7 +35,7 @@ const KINDS_AT_ONCE: usize = 4;
 const FINALIZER: &str = "kubernetes";
 /// How soon a namespace that waits for others is looked at again: the longer it has waited, the later.
 const PAUSE_MIN: Duration = Duration::from_millis(200);
-const PAUSE_MAX: Duration = Duration::from_secs(5);
+const PAUSE_MAX: Duration = Duration::from_secs(8);
 
 pub(crate) async fn run(context: Context) -> Result<(), Error> {
     let queue = Queue::new();
@@ -46,15 +47,34 @@ pub(crate) async fn run(context: Context) -> Result<(), Error> {
             queue.add(namespace.name_any());
         }
     });
-    let work = queue.work(WORKERS, |name| end(context.client.clone(), name));
+    let waits = Waits::default();
+    let work = queue.work(WORKERS, |name| end(&context.client, &waits, name));
     tokio::select! {
         watched = watched => watched,
         worked = work => worked,
     }
 }
 
+/// What namespaces wait for: the kinds of which something was left, by name. Nothing can come into a namespace that
+/// ends, so as long as these are not gone, nobody has to look at the others.
+#[derive(Default)]
+struct Waits(Mutex<HashMap<String, Wait>>);
+
+/// What one namespace waits for. Another of its name waits for other things.
+struct Wait {
+    uid: Option<String>,
+    kinds: Vec<Kind>,
+}
+
+impl Waits {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Wait>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Brings a namespace as near to its end as can be now.
-async fn end(client: Client, name: String) -> Result<Done, Error> {
+async fn end(client: &Client, waits: &Waits, name: String) -> Result<Done, Error> {
+    let wait = waits.lock().remove(&name);
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let Some(mut namespace) = found(namespaces.get(&name).await)? else {
         return Ok(Done::Yes);
@@ -70,7 +90,10 @@ async fn end(client: Client, name: String) -> Result<Done, Error> {
         namespace: name.clone(),
         uid: namespace.uid(),
     };
-    let Some(findings) = content.delete().await else {
+    let waited_for = wait
+        .filter(|wait| wait.uid == content.uid)
+        .map_or_else(Vec::new, |wait| wait.kinds);
+    let Some(findings) = content.delete(waited_for).await else {
         return Ok(Done::Yes);
     };
     if findings.update(&mut namespace) {
@@ -82,10 +105,15 @@ async fn end(client: Client, name: String) -> Result<Done, Error> {
         return Err(error);
     }
     if !findings.is_empty() {
+        let wait = Wait {
+            uid: content.uid,
+            kinds: findings.left,
+        };
+        waits.lock().insert(name, wait);
         let waited = Timestamp::now().duration_since(since.0).unsigned_abs();
         return Ok(Done::Again((waited / 4).clamp(PAUSE_MIN, PAUSE_MAX)));
     }
-    finalize(&client, namespace).await?;
+    finalize(client, namespace).await?;
     Ok(Done::Yes)
 }
 
@@ -127,8 +155,20 @@ struct Content {
 }
 
 impl Content {
-    /// `None` if the namespace is gone: what has its name now is another, whose contents stay.
-    async fn delete(&self) -> Option<Findings> {
+    /// `None` if the namespace is gone: what has its name now is another, whose contents stay. If something is left
+    /// of the kinds that were waited for, that is all that is looked at.
+    async fn delete(&self, waited_for: Vec<Kind>) -> Option<Findings> {
+        if !waited_for.is_empty() {
+            let mut findings = Findings::default();
+            self.delete_kinds(waited_for, &mut findings).await?;
+            if findings.has_content() {
+                return Some(findings);
+            }
+        }
+        self.delete_everything().await
+    }
+
+    async fn delete_everything(&self) -> Option<Findings> {
         let mut findings = Findings::default();
         let discovered = match resources::discover(&self.client).await {
             Ok(discovered) => discovered,
@@ -146,21 +186,26 @@ impl Content {
         let (pods, others): (Vec<Kind>, Vec<Kind>) =
             kinds.cloned().partition(|kind| kind.is("", "pods"));
         for kinds in [pods, others] {
-            let mut left = stream::iter(kinds)
-                .map(|kind| async move {
-                    let left = self.delete_kind(&kind).await;
-                    (kind, left)
-                })
-                .buffer_unordered(KINDS_AT_ONCE);
-            while let Some((kind, left)) = left.next().await {
-                let left = left.transpose()?;
-                findings.add(&kind, &self.namespace, left);
-            }
+            self.delete_kinds(kinds, &mut findings).await?;
             if findings.has_content() {
                 break;
             }
         }
         Some(findings)
+    }
+
+    async fn delete_kinds(&self, kinds: Vec<Kind>, findings: &mut Findings) -> Option<()> {
+        let mut left = stream::iter(kinds)
+            .map(|kind| async move {
+                let left = self.delete_kind(&kind).await;
+                (kind, left)
+            })
+            .buffer_unordered(KINDS_AT_ONCE);
+        while let Some((kind, left)) = left.next().await {
+            let left = left.transpose()?;
+            findings.add(kind, &self.namespace, left);
+        }
+        Some(())
     }
 
     /// `None` if the namespace is gone.

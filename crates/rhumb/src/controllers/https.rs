@@ -222,6 +222,7 @@ mod tests {
     async fn a_token_that_is_refused_is_not_used_again() {
         let (client, made) = server();
         let https = Https {
+            server: String::new(),
             own: Own(client.clone()),
             bare: Some(Own(client)),
         };
