@@ -29,6 +29,7 @@ mod pod_garbage;
 mod pods;
 mod queue;
 mod resources;
+mod storage_protection;
 mod supervise;
 mod taint_eviction;
 #[cfg(test)]
@@ -129,6 +130,21 @@ pub const ALL: &[Controller] = &[
         name: "pod-garbage-collector-controller",
         account: Some("pod-garbage-collector"),
         run: |context| Box::pin(pod_garbage::run(context)),
+    },
+    Controller {
+        name: "persistentvolumeclaim-protection-controller",
+        account: Some("pvc-protection-controller"),
+        run: |context| Box::pin(storage_protection::run_claims(context)),
+    },
+    Controller {
+        name: "persistentvolume-protection-controller",
+        account: Some("pv-protection-controller"),
+        run: |context| Box::pin(storage_protection::run_volumes(context)),
+    },
+    Controller {
+        name: "volumeattributesclass-protection-controller",
+        account: Some("volumeattributesclass-protection-controller"),
+        run: |context| Box::pin(storage_protection::run_classes(context)),
     },
     Controller {
         name: "serviceaccount-controller",

@@ -16,4 +16,5 @@ mod garbage;
 mod namespaces;
 mod nodes;
 mod pods;
+mod storage;
 mod waiting;
