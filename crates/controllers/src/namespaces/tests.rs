@@ -76,7 +76,9 @@ async fn worked_on(freshness: &'static str, uid_later: &'static str) -> (bool, S
     }));
     let asked = server.clone();
     let client = client(move |request| asked.lock().unwrap().answer(request));
-    let is_ok = end(&client, &Waits::default(), "a".to_owned()).await.is_ok();
+    let is_ok = end(&client, &Waits::default(), "a".to_owned())
+        .await
+        .is_ok();
     let server = std::mem::take(&mut *server.lock().unwrap());
     (is_ok, server)
 }
