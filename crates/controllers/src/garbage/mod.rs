@@ -163,7 +163,10 @@ impl Collector {
                 let object = object.as_object();
                 self.change(|graph, work| graph.observe(&kind, &object, work));
             }
-            Event::Delete(object) => self.change(|graph, work| graph.gone(object.uid(), work)),
+            Event::Delete(object) => {
+                let object = object.as_object();
+                self.change(|graph, work| graph.gone(&kind, &object, work));
+            }
             Event::Init => self.graph().list_begins(&kind),
             Event::InitDone => {
                 self.change(|graph, work| graph.list_ends(&kind, work));

@@ -42,7 +42,12 @@ impl Collector {
         let mut identity = item.identity.clone();
         let target = match self.served().resolve(&self.client, &mut identity) {
             Ok(target) => target,
-            Err(unresolved) => return Ok(later(&identity, &unresolved)),
+            Err(unresolved) => {
+                if matches!(unresolved, Unresolved::NoNamespace) {
+                    self.report_to_dependent(&identity);
+                }
+                return Ok(later(&identity, &unresolved));
+            }
         };
         let Some(latest) = target.get().await? else {
             return Ok(self.absent(&item, &identity));
@@ -69,14 +74,27 @@ impl Collector {
 
     fn absent(&self, item: &Item, identity: &Identity) -> Done {
         if !item.is_confirmed && self.served().is_namespaced(&identity.kind) {
-            let dependents = self.graph().dependents(&identity.uid);
-            if let Some(dependent) = dependents.into_iter().next() {
-                self.report(Report::Missing(dependent, identity.clone()));
-            }
+            self.report_to_dependent(identity);
         }
         match self.change(|graph, work| graph.absent(identity, work)) {
             Absence::Settled => Done::Yes,
             Absence::LookElsewhere => Done::Again(ELSEWHERE_PAUSE),
+        }
+    }
+
+    /// Of all dependents in the namespace where there is no such owner, one is told.
+    fn report_to_dependent(&self, owner: &Identity) {
+        let dependents = self.graph().dependents(&owner.uid);
+        let mut dependents = dependents.into_iter();
+        if let Some(dependent) = dependents.find(|own| own.namespace == owner.namespace) {
+            self.report(Report::Missing(dependent, owner.clone()));
+        }
+    }
+
+    /// An owner that was never seen in the namespace of its dependent may be in another.
+    fn report_unless_seen(&self, dependent: &Identity, owner: &Identity) {
+        if !self.graph().is_known_in_namespace(owner) {
+            self.report(Report::Missing(dependent.clone(), owner.clone()));
         }
     }
 
@@ -132,16 +150,24 @@ impl Collector {
                 uid: Uid::new(&reference.uid),
             };
             let reference = reference.clone();
-            if self.is_known_absent(&owner) {
+            if self.graph().is_absent(&owner) {
                 classified.dangling.push(reference);
                 continue;
             }
             let target = match self.served().resolve(&self.client, &mut owner) {
                 Ok(target) => target,
-                Err(unresolved) => return Ok(Err(unresolved)),
+                Err(unresolved) => {
+                    if matches!(unresolved, Unresolved::NoNamespace) {
+                        self.report_unless_seen(&item.identity, &owner);
+                    }
+                    return Ok(Err(unresolved));
+                }
             };
             match target.get().await? {
                 None => {
+                    if !owner.namespace.is_empty() {
+                        self.report_unless_seen(&item.identity, &owner);
+                    }
                     self.graph().remember_absent(owner);
                     classified.dangling.push(reference);
                 }
@@ -156,16 +182,6 @@ impl Collector {
             }
         }
         Ok(Ok(classified))
-    }
-
-    /// In the namespace of the dependent, or in none.
-    fn is_known_absent(&self, owner: &Identity) -> bool {
-        let unscoped = Identity {
-            namespace: "".into(),
-            ..owner.clone()
-        };
-        let graph = self.graph();
-        graph.is_absent(&unscoped) || graph.is_absent(owner)
     }
 
     /// Takes an owner out of the references of all its dependents, then lets it go.

@@ -2,6 +2,7 @@
 
 use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
@@ -117,6 +118,23 @@ async fn create(
     made.expect("a config map")
 }
 
+/// Waits for the event that tells that an owner is not in the namespace of its dependent.
+async fn told(client: &Client, events_in: &str, dependent: &str, owner: &str, namespace: &str) {
+    let events: Api<Event> = Api::namespaced(client.clone(), events_in);
+    let message = format!("ownerRef {owner} does not exist in namespace {namespace:?}");
+    until("an event", async || {
+        let events = events.list(&ListParams::default()).await.unwrap();
+        let mut events = events.into_iter();
+        events.find(|event| {
+            event.reason.as_deref() == Some("OwnerRefInvalidNamespace")
+                && event.type_.as_deref() == Some("Warning")
+                && event.message.as_ref() == Some(&message)
+                && event.involved_object.name.as_deref() == Some(dependent)
+        })
+    })
+    .await;
+}
+
 const HOLD: &str = "example.com/hold";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -200,6 +218,52 @@ async fn one_owner_is_enough_and_references_to_others_go() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_of_an_object_is_no_word_about_what_names_its_uid_otherwise() {
+    let maps = Maps::start().await;
+    let named = |api_version: &str, kind: &str, owner: &ConfigMap| {
+        let (name, uid) = (owner.name_any(), owner.uid());
+        json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": uid})
+    };
+    let left = [
+        ("of-foo", "foo.com/v1", "Foo"),
+        ("of-nonsense", "v1", "Nonsense"),
+        ("of-old-version", "apps/v1beta1", "Deployment"),
+        ("of-other-group", "apps/v1", "ConfigMap"),
+    ];
+    for (name, api_version, kind) in left {
+        let owner = maps.make("owner", &[]).await;
+        let references = vec![named(api_version, kind, &owner)];
+        create(&maps.maps, name, references, &[]).await;
+        maps.delete("owner", None).await;
+    }
+    // An object in no namespace cannot have an owner in one, and that is told.
+    let owner = maps.make("owner", &[]).await;
+    let classes: Api<PriorityClass> = Api::all(maps.client.clone());
+    let class = object(json!({
+        "metadata": {"name": "class", "ownerReferences": [named("v1", "ConfigMap", &owner)]},
+        "value": 1,
+    }));
+    let params = PostParams::default();
+    classes.create(&params, &class).await.unwrap();
+    maps.delete("owner", None).await;
+    // What comes later is looked at later, so all of these have been.
+    maps.make("owner", &[]).await;
+    maps.make("valid", &["owner"]).await;
+    maps.delete("owner", None).await;
+    maps.left(&left.map(|(name, ..)| name)).await;
+    classes.get("class").await.unwrap();
+    let owner = maps.make("owner", &[]).await;
+    let class = object(json!({
+        "metadata": {"name": "other", "ownerReferences": [named("v1", "ConfigMap", &owner)]},
+        "value": 2,
+    }));
+    classes.create(&params, &class).await.unwrap();
+    let uid = owner.uid().unwrap();
+    let named = format!("[v1/ConfigMap, namespace: , name: owner, uid: {uid}]");
+    told(&maps.client, "default", "other", &named, "").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_names_no_real_owner_is_garbage() {
     let maps = Maps::start().await;
     let owner = maps.make("owner", &[]).await;
@@ -226,21 +290,9 @@ async fn what_names_no_real_owner_is_garbage() {
     create(&elsewhere, "abroad", vec![reference(&owner, false)], &[]).await;
     maps.left(&["owner", "valid"]).await;
     gone(&elsewhere, "abroad").await;
-    let events: Api<Event> = Api::namespaced(maps.client.clone(), "elsewhere");
-    let message = format!(
-        "ownerRef [v1/ConfigMap, namespace: elsewhere, name: owner, uid: {}] does not exist in namespace \"elsewhere\"",
-        owner.uid().unwrap()
-    );
-    until("an event", async || {
-        let events = events.list(&ListParams::default()).await.unwrap();
-        let mut events = events.into_iter();
-        events.find(|event| {
-            event.reason.as_deref() == Some("OwnerRefInvalidNamespace")
-                && event.message.as_ref() == Some(&message)
-                && event.involved_object.name.as_deref() == Some("abroad")
-        })
-    })
-    .await;
+    let uid = owner.uid().unwrap();
+    let named = format!("[v1/ConfigMap, namespace: elsewhere, name: owner, uid: {uid}]");
+    told(&maps.client, "elsewhere", "abroad", &named, "elsewhere").await;
     // A namespace that owns config maps is in no namespace, so it can.
     let owner = namespaces.get("elsewhere").await.unwrap();
     let reference = json!({

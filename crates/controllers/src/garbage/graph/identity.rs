@@ -107,6 +107,16 @@ pub(crate) struct Identity {
     pub(crate) uid: Uid,
 }
 
+impl Identity {
+    /// Whether both are the same object at the same place, in whatever versions.
+    pub(super) fn is_version_of(&self, other: &Identity) -> bool {
+        self.kind.is_version_of(&other.kind)
+            && self.namespace == other.namespace
+            && self.name == other.name
+            && self.uid == other.uid
+    }
+}
+
 /// As upstream writes it, which is what the events say.
 impl fmt::Display for Identity {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -161,9 +161,11 @@ impl Graph {
         self.drop_if_idle(id);
     }
 
-    /// A watch says that an object is gone.
-    pub(crate) fn gone(&mut self, uid: &str, work: &mut Vec<Work>) {
-        if let Some(id) = self.id(&Uid::new(uid)) {
+    /// A watch of its kind says that an object is gone. That is no word about any other place where dependents say
+    /// that it is.
+    pub(crate) fn gone(&mut self, kind: &KindName, object: &Object<'_>, work: &mut Vec<Work>) {
+        if let Some(id) = self.id(&Uid::new(object.uid)) {
+            self.confirm_at(id, kind, object.namespace, object.name, work);
             self.remove(id, work);
         }
     }
@@ -173,15 +175,20 @@ impl Graph {
         let Some(id) = self.id(&identity.uid) else {
             return;
         };
-        if !self.marks(id).confirmed {
-            let Identity {
-                kind,
-                namespace,
-                name,
-                ..
-            } = identity;
-            self.confirm_at(id, kind, namespace, name, work);
+        let Some(node) = self.node(id).filter(|node| !node.marks.confirmed) else {
+            return;
+        };
+        // It went after the lookup, and never comes back.
+        if node.marks.gone && node.identity.is_version_of(identity) {
+            return;
         }
+        let Identity {
+            kind,
+            namespace,
+            name,
+            ..
+        } = identity;
+        self.confirm_at(id, kind, namespace, name, work);
     }
 
     /// What is known of an object that is not known to be gone.
@@ -229,9 +236,22 @@ impl Graph {
             })
     }
 
-    /// Whether the server said that there is no such owner.
-    pub(crate) fn is_absent(&self, identity: &Identity) -> bool {
-        self.absent.has(identity)
+    /// Whether the server said that there is no such owner: in the namespace of the dependent, or in none.
+    pub(crate) fn is_absent(&self, owner: &Identity) -> bool {
+        let unscoped = Identity {
+            namespace: "".into(),
+            ..owner.clone()
+        };
+        self.absent.has(&unscoped) || self.absent.has(owner)
+    }
+
+    /// Whether the owner is or was seen in the namespace where the dependent says that it is.
+    pub(crate) fn is_known_in_namespace(&self, owner: &Identity) -> bool {
+        let node = self.by_uid.get(&owner.uid).and_then(|&id| self.node(id));
+        node.is_some_and(|node| {
+            let is_seen = node.marks.confirmed || node.marks.gone;
+            is_seen && node.identity.namespace == owner.namespace
+        })
     }
 
     /// The server said so.

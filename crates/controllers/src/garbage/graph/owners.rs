@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Graph, Identity, KindName, Marks, NodeId, Object, Owner, Reference, Uid, Work};
+use super::{Graph, Identity, KindName, Marks, Node, NodeId, Object, Owner, Reference, Uid, Work};
 
 /// What a lookup that found nothing leaves to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,8 @@ impl Graph {
             && known.name == looked_up.name
             && (known.namespace == looked_up.namespace || looked_up.namespace.is_empty());
         let (matching, others) = self.partition(id, looked_up);
-        if node.marks.confirmed {
+        // Owners are known only of what was shown: it was where it is said to be, even if a list has put it in doubt.
+        if node.marks.confirmed || !node.owners.is_empty() {
             if is_same {
                 self.remove(id, work);
             } else {
@@ -35,20 +36,18 @@ impl Graph {
             }
             return Absence::Settled;
         }
-        if others.is_empty() {
-            if let Some(node) = self.node_mut(id) {
-                node.identity = looked_up.clone();
-            }
-            self.remove(id, work);
+        self.check_absent(looked_up, &matching, work);
+        if !is_same && !others.is_empty() {
             return Absence::Settled;
         }
-        self.check_absent(looked_up, &matching, work);
-        if is_same && let Some(identity) = self.alternative(id, &others, looked_up) {
-            if let Some(node) = self.node_mut(id) {
-                node.identity = identity;
-            }
+        let elsewhere = self.alternative(id, &others, looked_up);
+        if let Some(node) = self.node_mut(id) {
+            node.identity = elsewhere.as_ref().unwrap_or(looked_up).clone();
+        }
+        if elsewhere.is_some() {
             return Absence::LookElsewhere;
         }
+        self.remove(id, work);
         Absence::Settled
     }
 
@@ -96,7 +95,8 @@ impl Graph {
         (matching, others)
     }
 
-    /// Where else the dependents say that the owner is: the next after `absent`, or else the first.
+    /// Where else the dependents say that the owner is, and where it was not looked for: the next after `absent`, or
+    /// else the first.
     fn alternative(
         &self,
         id: NodeId,
@@ -117,7 +117,7 @@ impl Graph {
                     name: reference.name.clone(),
                     uid: absent.uid.clone(),
                 };
-                if identity != *absent {
+                if identity != *absent && !self.is_absent(&identity) {
                     others.push(identity);
                 }
             }
@@ -234,7 +234,7 @@ impl Graph {
         }
     }
 
-    /// Whether the owner is on its way out, or known to be another object than the reference says.
+    /// Whether the owner is on its way out, or is another object than the reference says, as far as is known.
     fn is_bad(&self, reference: &Reference, namespace: &str) -> bool {
         self.node(reference.owner).is_some_and(|owner| {
             let actual = &owner.identity;
@@ -242,7 +242,7 @@ impl Graph {
             let is_other =
                 actual.name != reference.name || !actual.kind.is_version_of(&reference.kind);
             let leaves = owner.marks.gone || owner.marks.foreground;
-            leaves || (owner.marks.confirmed && (is_elsewhere || is_other))
+            leaves || is_elsewhere || is_other || owner.may_be_namespaced(namespace)
         })
     }
 
@@ -339,9 +339,7 @@ impl Graph {
             }
             *is_doubtful = true;
         } else {
-            let may_be_namespaced =
-                !marks.confirmed && actual.namespace.is_empty() && !namespace.is_empty();
-            *is_doubtful |= !agrees || may_be_namespaced;
+            *is_doubtful |= !agrees || owner.may_be_namespaced(&namespace);
         }
     }
 
@@ -349,6 +347,14 @@ impl Graph {
         if let Some(node) = self.node_mut(owner) {
             node.dependents.remove(&dependent);
         }
+    }
+}
+
+impl Node {
+    /// Whether this owner was named by an object in no namespace, and perhaps is in one nevertheless: in that of a
+    /// dependent.
+    fn may_be_namespaced(&self, namespace: &str) -> bool {
+        !self.marks.confirmed && self.identity.namespace.is_empty() && !namespace.is_empty()
     }
 }
 

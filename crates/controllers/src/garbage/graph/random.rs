@@ -1,5 +1,6 @@
 //! A small server with random clients and watches that lag and break. Whatever the order, only garbage is deleted,
-//! and in the end no garbage is left: both are computed anew from all objects.
+//! and in the end no garbage is left: both are computed anew from all objects. Many references are wrong: they name
+//! an object by its uid, but by another kind or name, or from where it cannot be an owner.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,6 +12,9 @@ use super::super::verdict::{Classified, Policy, Verdict, verdict};
 use super::*;
 
 const KINDS: [&str; 3] = ["A", "B", "C"];
+/// The kind that is in no namespace.
+const CLUSTER_KIND: &str = "C";
+const UNKNOWN_KIND: &str = "X";
 const NAMESPACES: [&str; 2] = ["m", "n"];
 
 /// A kind, a namespace and a name.
@@ -28,7 +32,7 @@ enum Told {
     Begins,
     Shown(Key, Stored),
     Ends,
-    Gone(String),
+    Gone(Key, Stored),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,11 +95,10 @@ impl World {
     }
 
     fn create(&mut self) {
-        let key = (
-            KINDS[self.below(KINDS.len())],
-            NAMESPACES[self.below(2)],
-            format!("o{}", self.below(30)),
-        );
+        let kind = KINDS[self.below(KINDS.len())];
+        let namespace = NAMESPACES[self.below(2)];
+        let namespace = if kind == CLUSTER_KIND { "" } else { namespace };
+        let key = (kind, namespace, format!("o{}", self.below(30)));
         if self.objects.contains_key(&key) {
             return;
         }
@@ -119,24 +122,33 @@ impl World {
             }
             let back = self.below(recent);
             let (key, uid) = self.history[before - 1 - back].clone();
+            let is_elsewhere = !key.1.is_empty() && key.1 != namespace;
             let is_odd = self.below(10) == 0;
-            if owners.iter().any(|own| own.uid == uid) || (key.1 != namespace && !is_odd) {
+            if owners.iter().any(|own| own.uid == uid) || (is_elsewhere && !is_odd) {
                 continue;
             }
-            owners.push(OwnerReference {
+            let mut owner = OwnerReference {
                 api_version: "v1".into(),
                 kind: key.0.into(),
-                name: if self.below(30) == 0 {
-                    "x".into()
-                } else {
-                    key.2
-                },
+                name: key.2,
                 uid,
                 controller: None,
                 block_owner_deletion: Some(self.below(2) == 0),
-            });
+            };
+            self.mistake(&mut owner);
+            owners.push(owner);
         }
         owners
+    }
+
+    /// Some references are not what their owners are.
+    fn mistake(&mut self, owner: &mut OwnerReference) {
+        match self.below(40) {
+            0 => owner.name = "x".into(),
+            1 | 2 => owner.kind = KINDS[self.below(KINDS.len())].into(),
+            3 => owner.kind = UNKNOWN_KIND.into(),
+            _ => {}
+        }
     }
 
     fn delete_one(&mut self) {
@@ -157,6 +169,7 @@ impl World {
         if self.below(2) == 0 {
             for owner in &mut stored.owners {
                 owner.block_owner_deletion = Some(self.below(2) == 0);
+                self.mistake(owner);
             }
         } else {
             let place = self.history.iter().position(|(_, uid)| *uid == stored.uid);
@@ -174,7 +187,7 @@ impl World {
     fn store(&mut self, key: Key, stored: Stored) {
         let told = if stored.is_deleting && stored.finalizer.is_none() {
             self.objects.remove(&key);
-            Told::Gone(stored.uid)
+            Told::Gone(key.clone(), stored)
         } else {
             self.objects.insert(key.clone(), stored.clone());
             Told::Shown(key.clone(), stored)
@@ -214,7 +227,10 @@ impl World {
         match told {
             Told::Begins => self.graph.list_begins(&name),
             Told::Ends => self.graph.list_ends(&name, &mut work),
-            Told::Gone(uid) => self.graph.gone(&uid, &mut work),
+            Told::Gone(key, stored) => {
+                let meta = meta(&key, &stored);
+                self.graph.gone(&name, &meta.as_object(), &mut work);
+            }
             Told::Shown(key, stored) => {
                 let meta = meta(&key, &stored);
                 self.graph.observe(&name, &meta.as_object(), &mut work);
@@ -257,14 +273,66 @@ impl World {
         (stored.uid == identity.uid.to_string()).then(|| (key.clone(), stored.clone()))
     }
 
-    fn owner(&self, key: &Key, reference: &OwnerReference) -> Option<Stored> {
-        let identity = Identity {
-            kind: Arc::new(KindName::new("v1", &reference.kind)),
-            namespace: key.1.into(),
-            name: reference.name.as_str().into(),
-            uid: Uid::new(&reference.uid),
+    /// What the collector asks of the server about the owners of an object, unless it knows that they are absent.
+    fn classify(&mut self, key: &Key, stored: &Stored) -> Option<Classified> {
+        let mut classified = Classified::default();
+        for reference in &stored.owners {
+            let named = named(key, reference);
+            let list = if self.graph.is_absent(&named) {
+                &mut classified.dangling
+            } else {
+                let owner = resolve(named)?;
+                match self.get(&owner) {
+                    None => {
+                        self.graph.remember_absent(owner);
+                        &mut classified.dangling
+                    }
+                    Some((_, found)) => {
+                        let mut work = Vec::new();
+                        self.graph.confirm(&owner, &mut work);
+                        self.add(work);
+                        match found.finalizer {
+                            Some("foregroundDeletion") => &mut classified.waiting,
+                            _ => &mut classified.solid,
+                        }
+                    }
+                }
+            };
+            list.push(reference.clone());
+        }
+        Some(classified)
+    }
+
+    /// Whether a reference leads to an object that stays; none if it never leads anywhere.
+    fn is_solid(&self, key: &Key, reference: &OwnerReference) -> Option<bool> {
+        let kind = KINDS.into_iter().find(|kind| *kind == reference.kind)?;
+        let namespace = match kind {
+            CLUSTER_KIND => "",
+            _ if key.1.is_empty() => return None,
+            _ => key.1,
         };
-        self.get(&identity).map(|(_, stored)| stored)
+        let owner = self.objects.get(&(kind, namespace, reference.name.clone()));
+        Some(owner.is_some_and(|owner| {
+            owner.uid == reference.uid && owner.finalizer != Some("foregroundDeletion")
+        }))
+    }
+
+    fn is_unresolvable(&self, key: &Key, stored: &Stored) -> bool {
+        let mut owners = stored.owners.iter();
+        owners.any(|owner| self.is_solid(key, owner).is_none())
+    }
+
+    /// Whether something waits for ever, because what blocks it cannot be judged.
+    fn is_stuck(&self, uid: &str) -> bool {
+        self.objects.iter().any(|(key, stored)| {
+            let mut owners = stored.owners.iter();
+            let blocks = owners.any(|own| own.uid == uid && own.block_owner_deletion == Some(true));
+            blocks
+                && match stored.is_deleting {
+                    true => self.is_stuck(&stored.uid),
+                    false => self.is_unresolvable(key, stored),
+                }
+        })
     }
 
     fn check(&mut self, uid: Uid) {
@@ -272,13 +340,16 @@ impl World {
             return;
         };
         let mut work = Vec::new();
-        let Some((key, stored)) = self.get(&item.identity) else {
-            if self.graph.absent(&item.identity, &mut work) == Absence::LookElsewhere {
+        let Some(identity) = resolve(item.identity.clone()) else {
+            return;
+        };
+        let Some((key, stored)) = self.get(&identity) else {
+            if self.graph.absent(&identity, &mut work) == Absence::LookElsewhere {
                 work.push(Work::Check(uid));
             }
             return self.add(work);
         };
-        self.graph.confirm(&item.identity, &mut work);
+        self.graph.confirm(&identity, &mut work);
         if item.awaits_dependents {
             let blocking = self.graph.blocking(&uid);
             if blocking.is_empty() {
@@ -287,32 +358,21 @@ impl World {
             let idle = blocking.into_iter().filter(|(_, awaits)| !awaits);
             work.extend(idle.map(|(uid, _)| Work::Check(uid)));
         } else if !item.is_deleting && !stored.owners.is_empty() {
-            let owners = self.classify(&key, &stored);
+            let Some(owners) = self.classify(&key, &stored) else {
+                return self.add(work);
+            };
             match verdict(&item, &meta(&key, &stored), &owners) {
                 Verdict::Keep => {}
                 Verdict::Release(uids) => self.release(&key, &uids),
                 Verdict::Delete { policy, .. } => {
-                    assert!(owners.solid.is_empty(), "{stored:?} has an owner");
+                    let mut owners = stored.owners.iter();
+                    let is_garbage = owners.all(|own| self.is_solid(&key, own) == Some(false));
+                    assert!(is_garbage, "{key:?} {stored:?} may have an owner");
                     self.delete(&key, policy);
                 }
             }
         }
         self.add(work);
-    }
-
-    fn classify(&self, key: &Key, stored: &Stored) -> Classified {
-        let mut classified = Classified::default();
-        for reference in &stored.owners {
-            let list = match self.owner(key, reference) {
-                None => &mut classified.dangling,
-                Some(owner) if owner.finalizer == Some("foregroundDeletion") => {
-                    &mut classified.waiting
-                }
-                Some(_) => &mut classified.solid,
-            };
-            list.push(reference.clone());
-        }
-        classified
     }
 
     fn release(&mut self, key: &Key, uids: &[String]) {
@@ -365,9 +425,14 @@ impl World {
     /// What the graph never sees: all objects, and who of them is garbage.
     fn assert_no_garbage(&self, seed: u64) {
         for (key, stored) in &self.objects {
-            assert!(!stored.is_deleting, "seed {seed}: {key:?} {stored:?} waits");
-            let owners = self.classify(key, stored);
-            let is_clean = owners.dangling.is_empty() && owners.waiting.is_empty();
+            let may_wait = stored.finalizer == Some("foregroundDeletion");
+            let ends = stored.is_deleting && !(may_wait && self.is_stuck(&stored.uid));
+            assert!(!ends, "seed {seed}: {key:?} {stored:?} waits");
+            if stored.is_deleting || self.is_unresolvable(key, stored) {
+                continue;
+            }
+            let mut owners = stored.owners.iter();
+            let is_clean = owners.all(|owner| self.is_solid(key, owner) == Some(true));
             assert!(is_clean, "seed {seed}: {key:?} {stored:?} is garbage");
         }
         let named = self.objects.values().flat_map(|stored| &stored.owners);
@@ -376,6 +441,25 @@ impl World {
         let kept: BTreeSet<&str> = owned.map(|own| own.uid.as_str()).chain(owners).collect();
         assert_eq!(self.graph.len(), kept.len(), "seed {seed}");
     }
+}
+
+fn named(key: &Key, reference: &OwnerReference) -> Identity {
+    Identity {
+        kind: Arc::new(KindName::new("v1", &reference.kind)),
+        namespace: key.1.into(),
+        name: reference.name.as_str().into(),
+        uid: Uid::new(&reference.uid),
+    }
+}
+
+/// Where an object is looked up, if it can be.
+fn resolve(mut identity: Identity) -> Option<Identity> {
+    if *identity.kind.kind == *CLUSTER_KIND {
+        identity.namespace = "".into();
+        return Some(identity);
+    }
+    let is_known = *identity.kind.kind != *UNKNOWN_KIND;
+    (is_known && !identity.namespace.is_empty()).then_some(identity)
 }
 
 fn meta(key: &Key, stored: &Stored) -> Meta {

@@ -63,7 +63,7 @@ fn play(graph: &mut Graph, step: &str, work: &mut Vec<Work>) {
     };
     match verb {
         "see" => graph.observe(&kind, &object, work),
-        "gone" => graph.gone(name, work),
+        "gone" => graph.gone(&kind, &object, work),
         "found" => graph.confirm(&identity(), work),
         "absent" => {
             let absence = graph.absent(&identity(), work);
@@ -289,13 +289,28 @@ fn owners_in_other_namespaces_are_told_and_looked_at() {
         ],
         2,
     );
+    check(
+        &[
+            ("see d <a @n", &["check a"]),
+            ("gone a", &["check d", report]),
+        ],
+        2,
+    );
+    let of_cluster = "report d [v1/Kind, namespace: , name: a, uid: a]";
+    check(
+        &[
+            ("see d <a @-", &["check a"]),
+            ("gone a", &["check d", of_cluster]),
+        ],
+        2,
+    );
     // The lookup in the wrong namespace is no word about the right one.
     check(
         &[
             ("see d <a @n", &["check a"]),
             ("see e <a", &["check e"]),
             ("absent a @n", &["check d", "check elsewhere"]),
-            ("absent a", &["check e", "check elsewhere"]),
+            ("absent a", &["check d", "check e"]),
         ],
         3,
     );
@@ -312,6 +327,45 @@ fn references_with_other_coordinates_are_looked_at() {
         ],
         3,
     );
+    // The end of an object is no word about what others name by its uid.
+    let ends: [(&str, &str, &str); 3] = [
+        ("see d <a:Other", "Other", "default"),
+        ("see d <a @n", "Kind", "n"),
+        ("see d <a @-", "Kind", ""),
+    ];
+    for (see, kind, namespace) in ends {
+        let mut graph = check(&[(see, &["check a"])], 2);
+        play(&mut graph, "gone a", &mut Vec::new());
+        let identity = |kind: &str, namespace: &str| Identity {
+            kind: Arc::new(KindName::new("v1", kind)),
+            namespace: namespace.into(),
+            name: "a".into(),
+            uid: Uid::new("a"),
+        };
+        assert!(!graph.is_absent(&identity(kind, namespace)), "{see}");
+        assert!(graph.is_absent(&identity("Kind", "default")), "{see}");
+        assert!(graph.item(&Uid::new("a")).is_none(), "{see}");
+    }
+    // A reference to the same uid by other coordinates is another.
+    check(
+        &[
+            ("see d <a", &["check a"]),
+            ("see d <a:Other", &["check d"]),
+            ("see d <a", &[]),
+        ],
+        2,
+    );
+    // What was found before it went does not come back.
+    let graph = check(
+        &[
+            ("see d <a", &["check a"]),
+            ("gone a", &["check d"]),
+            ("found a", &[]),
+            ("see e <a", &["check e"]),
+        ],
+        3,
+    );
+    assert!(graph.item(&Uid::new("a")).is_none());
     // What was found to be gone by wrong coordinates comes back by the right ones.
     let graph = check(
         &[
