@@ -133,7 +133,7 @@ mod tests {
     use tokio::time::sleep;
 
     use super::*;
-    use crate::fake::{ok, server};
+    use crate::testing::{ok, server};
 
     fn about(name: &str) -> ObjectReference {
         ObjectReference {

@@ -18,8 +18,6 @@
 mod accounts;
 mod error;
 mod events;
-#[cfg(test)]
-mod fake;
 mod garbage;
 mod leader;
 mod namespaces;

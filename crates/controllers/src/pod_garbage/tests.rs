@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::fake::{list, ok, refused, server};
+use crate::testing::{list, ok, refused, server};
 
 const QUARANTINE: Duration = Duration::from_secs(40);
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 use super::*;
-use crate::fake::{context, list, ok, refused, server};
+use crate::testing::{context, list, ok, refused, server};
 
 fn node() -> Value {
     json!({
