@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use redb::{Database, Durability};
@@ -68,11 +69,16 @@ fn write_backup(contents: &Contents, file: &Path) -> Result<Report, FileError> {
     Ok(report)
 }
 
+/// How many this process has begun.
+static BACKUPS: AtomicU64 = AtomicU64::new(0);
+
 /// A name that nobody else uses, also after a crash and in a container where all processes have one id.
 fn unfinished(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     let process = std::process::id();
-    name.push(format!(".{process}-{}.partial", now_micros()));
+    // Two backups can begin within one microsecond.
+    let number = BACKUPS.fetch_add(1, Ordering::Relaxed);
+    name.push(format!(".{process}-{}-{number}.partial", now_micros()));
     name.into()
 }
 
