@@ -15,7 +15,7 @@ const ROOT_CA: &str = "kube-root-ca.crt";
 
 #[tokio::test]
 async fn accounts_and_certificates_are_there_and_come_back() {
-    let server = Server::start();
+    let server = Server::start_with(&[]);
     let client = server.client().await;
     make_namespace(&client, "a").await;
     for namespace in ["default", "kube-system", "a"] {
@@ -51,7 +51,7 @@ async fn accounts_and_certificates_are_there_and_come_back() {
 /// A token that a secret holds is as good as its account, and no better.
 #[tokio::test]
 async fn a_secret_gets_a_token_and_goes_with_its_account() {
-    let server = Server::start();
+    let server = Server::start_with(&[]);
     let client = server.client().await;
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
     let secrets: Api<Secret> = Api::namespaced(client.clone(), "default");

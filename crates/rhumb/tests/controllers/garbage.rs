@@ -20,7 +20,7 @@ struct Maps {
 
 impl Maps {
     async fn start() -> Maps {
-        let server = Server::start();
+        let server = Server::start_with(&[]);
         let client = server.client().await;
         Maps {
             maps: Api::namespaced(client.clone(), "default"),

@@ -43,7 +43,7 @@ where
 
 #[tokio::test]
 async fn everything_in_a_namespace_goes_and_pods_go_first() {
-    let server = Server::start();
+    let server = Server::start_with(&[]);
     let client = server.client().await;
     let namespaces = make_namespace(&client, "a").await;
     let pods: Api<Pod> = Api::namespaced(client.clone(), "a");
@@ -125,7 +125,7 @@ async fn refused_while_ending(client: &Client) {
 
 #[tokio::test]
 async fn what_others_hold_is_waited_for() {
-    let server = Server::start();
+    let server = Server::start_with(&[]);
     let client = server.client().await;
     let namespaces = make_namespace(&client, "a").await;
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "a");
@@ -160,7 +160,7 @@ async fn what_others_hold_is_waited_for() {
 
 #[tokio::test]
 async fn the_first_namespaces_stay() {
-    let server = Server::start();
+    let server = Server::start_with(&[]);
     let namespaces: Api<Namespace> = Api::all(server.client().await);
     for name in ["default", "kube-system", "kube-public"] {
         let status = refusal(namespaces.delete(name, &DeleteParams::default()).await);
@@ -172,7 +172,7 @@ async fn the_first_namespaces_stay() {
 
 #[tokio::test]
 async fn what_every_cluster_has_comes_back() {
-    let server = Server::start();
+    let server = Server::start_with(&[]);
     let client = server.client().await;
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let services: Api<Service> = Api::namespaced(client, "default");
@@ -202,7 +202,7 @@ async fn what_every_cluster_has_comes_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_namespace_ends_although_the_server_was_killed_meanwhile() {
     const MAPS: usize = 2000;
-    let mut server = Server::start();
+    let mut server = Server::start_with(&[]);
     let client = server.client().await;
     let namespaces = make_namespace(&client, "a").await;
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "a");

@@ -78,7 +78,7 @@ where
 
 #[tokio::test]
 async fn a_claim_goes_when_no_pod_with_a_node_is_left_that_uses_it() {
-    let server = Server::start();
+    let server = Server::start_with(&[]);
     let client = server.client_for_pods().await;
     create_node(&client, "n").await;
 
@@ -105,7 +105,7 @@ async fn a_claim_goes_when_no_pod_with_a_node_is_left_that_uses_it() {
 
 #[tokio::test]
 async fn a_claim_made_for_a_pod_does_not_wait_for_what_holds_the_pod() {
-    let server = Server::start();
+    let server = Server::start_with(&[]);
     let client = server.client_for_pods().await;
     create_node(&client, "n").await;
     let template = json!({"spec": claim("")["spec"]});
@@ -135,7 +135,7 @@ async fn a_claim_made_for_a_pod_does_not_wait_for_what_holds_the_pod() {
 
 #[tokio::test]
 async fn a_namespace_with_claims_ends() {
-    let server = Server::start();
+    let server = Server::start_with(&[]);
     let client = server.client().await;
     let namespaces = make_namespace(&client, "a").await;
     for number in 0..20 {
@@ -148,7 +148,7 @@ async fn a_namespace_with_claims_ends() {
 
 #[tokio::test]
 async fn a_volume_goes_when_it_is_not_bound() {
-    let server = Server::start();
+    let server = Server::start_with(&[]);
     let client = server.client().await;
     let volumes: Api<PersistentVolume> = Api::all(client);
     let spec = json!({
@@ -178,7 +178,7 @@ async fn set_phase(volumes: &Api<PersistentVolume>, name: &str, phase: &str) {
 
 #[tokio::test]
 async fn a_class_goes_when_no_claim_and_no_volume_names_it() {
-    let server = Server::start();
+    let server = Server::start_with(&[]);
     let client = server.client().await;
     let classes: Api<VolumeAttributesClass> = Api::all(client.clone());
     for name in ["free", "named"] {
@@ -204,7 +204,7 @@ async fn a_class_goes_when_no_claim_and_no_volume_names_it() {
 
 #[tokio::test]
 async fn what_has_no_protection_gets_it() {
-    let server = Server::start();
+    let server = Server::start_with(&[]);
     let client = server.client().await;
     let claims = create_claim(&client, "default", "bare").await;
     let bare = json!({"metadata": {"finalizers": ["example.com/hold"]}});

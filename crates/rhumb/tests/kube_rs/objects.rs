@@ -115,7 +115,7 @@ fn merge(into: &mut Value, from: Value) {
 
 #[tokio::test]
 async fn core_kinds_live_through_a_typed_client() {
-    let server = Server::start_with(&["--controllers=serviceaccount-controller"]);
+    let server = Server::start();
     let client = server.client_for_pods().await;
     let named = |spec: Value| json!({"metadata": {"name": "it"}, "spec": spec});
     live::<ConfigMap>(

@@ -33,7 +33,7 @@ async fn names(api: &Api<ConfigMap>, params: &ListParams) -> Vec<String> {
 
 #[tokio::test]
 async fn selectors_pick_what_they_say() {
-    let server = Server::start_with(&["--controllers=serviceaccount-controller"]);
+    let server = Server::start();
     let client = server.client_for_pods().await;
     let maps = made(&client, 4).await;
     let by_labels = |selector: &str| ListParams::default().labels(selector);

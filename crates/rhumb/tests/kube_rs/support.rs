@@ -8,7 +8,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use tempfile::TempDir;
 
-use crate::program::{self, Program};
+use crate::program::{self, FEW_CONTROLLERS, Program};
 
 /// `rhumb up` on a free port, with a data directory of its own.
 #[derive(Debug)]
@@ -19,12 +19,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Returns when the server says that it is ready.
+    /// Returns when the server says that it is ready. Of controllers it has only those that many tests need.
     pub(crate) fn start() -> Server {
-        Server::start_with(&[])
+        Server::start_with(&[FEW_CONTROLLERS])
     }
 
-    /// The same with further flags.
+    /// With these flags alone.
     pub(crate) fn start_with(flags: &[&str]) -> Server {
         let directory = tempfile::tempdir().expect("a directory");
         let flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();

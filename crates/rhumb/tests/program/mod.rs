@@ -5,6 +5,10 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+/// For most tests: namespaces end and have an account, and nobody else touches anything.
+pub(crate) const FEW_CONTROLLERS: &str =
+    "--controllers=namespace-controller,serviceaccount-controller";
+
 /// For tests of what nobody else touches.
 pub(crate) const NO_CONTROLLERS: &str = "--controllers=";
 

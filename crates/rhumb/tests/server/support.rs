@@ -21,7 +21,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::program::{Program, kubeconfig};
+use crate::program::{FEW_CONTROLLERS, Program, kubeconfig};
 
 /// A token of the token file whose user has no rights beyond those of everyone.
 pub(crate) const NOBODY: &str = "nobody-token";
@@ -53,9 +53,12 @@ impl Server {
         let tokens = directory.path().join("tokens.csv");
         std::fs::write(&tokens, format!("{NOBODY},nobody,1\n")).unwrap();
         let tokens = format!("--token-auth-file={}", tokens.display());
-        let flags: Vec<String> = std::iter::once(tokens)
+        let mut flags: Vec<String> = std::iter::once(tokens)
             .chain(flags.iter().map(|&flag| flag.to_owned()))
             .collect();
+        if !flags.iter().any(|flag| flag.starts_with("--controllers")) {
+            flags.push(FEW_CONTROLLERS.to_owned());
+        }
         let program = Program::start(directory.path(), 0, &flags);
         let kubeconfig = std::fs::read_to_string(kubeconfig(directory.path())).unwrap();
         let field = |name: &str| {
