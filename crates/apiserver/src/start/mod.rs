@@ -2,6 +2,7 @@
 
 mod accounts;
 mod aggregation;
+mod amend;
 mod bootstrap;
 mod companions;
 mod expiry;

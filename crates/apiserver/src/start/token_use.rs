@@ -5,10 +5,10 @@ use std::sync::{Arc, Weak};
 use rhumb_api::Object;
 use rhumb_auth::token::LAST_USED_LABEL;
 use rhumb_meta::ObjectKey;
-use rhumb_store::{Error, Expect, Transaction};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
+use super::amend::amend;
 use crate::Api;
 
 /// A use that finds no room is noted by the next request with that token.
@@ -66,35 +66,13 @@ pub(super) fn keep(api: &Arc<Api>, mut notes: Notes) {
     });
 }
 
+/// Should somebody change the secret meanwhile, the next use is noted.
 async fn write(api: &Arc<Api>, used: &Use) -> Result<(), String> {
-    let storage = api
-        .registry
-        .find("", "secrets")
-        .and_then(|resource| resource.storage.as_ref())
-        .ok_or("secrets are not stored")?;
     let key = ObjectKey::new(Some(&used.namespace), &used.secret).map_err(|it| it.to_string())?;
-    let entry = storage.cache.get(&key).map_err(|it| it.to_string())?;
-    let Some(entry) = entry else {
-        return Ok(());
-    };
-    let secret: Object = serde_json::from_slice(entry.json_slice()).map_err(|it| it.to_string())?;
-    let Some(mut secret) = labelled(secret, &used.day) else {
-        return Ok(());
-    };
-    rhumb_schema::conform(api.table, storage.schema, &mut secret);
-    let bytes = storage.encoder.stored(&mut secret);
-    let bytes = bytes.map_err(|it| it.to_string())?;
-    let path = storage.prefix.object(&key);
-    let put = Transaction::new().put(path, bytes, Expect::At(entry.revision()));
-    match api.store.commit(put).await {
-        Ok(revision) => {
-            api.seen(revision).await;
-            Ok(())
-        }
-        // Somebody changed the secret meanwhile; the next use is noted.
-        Err(Error::Conflict(_)) => Ok(()),
-        Err(error) => Err(error.to_string()),
-    }
+    amend(api, ("", "secrets"), &key, |secret| {
+        labelled(secret, &used.day)
+    })
+    .await
 }
 
 /// `None` if the secret says so already.
