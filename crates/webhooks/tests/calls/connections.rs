@@ -1,0 +1,279 @@
+//! Connections: which are made, which are used again, and what ends them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use http::{Response, Version};
+use http_body_util::BodyExt;
+use rhumb_webhooks::Client;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::mpsc;
+
+use crate::server::{Authority, Server, full};
+use crate::{Directory, HASTY, by_service, by_url, call, client};
+
+#[tokio::test]
+async fn a_request_has_the_headers_and_the_query_of_upstream() {
+    let authority = Authority::new();
+    let server = Server::http(
+        &authority.identity(|_| {}),
+        &["http/1.1"],
+        |request| async {
+            let (head, body) = request.into_parts();
+            let body = body.collect().await.unwrap().to_bytes();
+            let header = |name: &str| head.headers[name].to_str().unwrap().to_owned();
+            let text = format!(
+                "{} {} {} {} {} {} {body:?}",
+                head.method,
+                head.uri,
+                header("host"),
+                header("accept"),
+                header("content-type"),
+                header("user-agent")
+            );
+            Response::new(full(text))
+        },
+    )
+    .await;
+    let directory = Arc::new(Directory::default());
+    directory.put(&[&server]);
+    let answer = Client::new(directory)
+        .post(
+            &by_service(&authority.pem()),
+            "body".into(),
+            Duration::from_millis(4500),
+        )
+        .await;
+    assert_eq!(
+        answer.unwrap(),
+        "POST /path?timeout=5s hook.ns.svc application/json, */* application/json kube-apiserver-admission \
+         b\"body\""
+    );
+}
+
+#[tokio::test]
+async fn connections_are_used_again() {
+    let authority = Authority::new();
+    let server = Server::agreeing(&authority.identity(|_| {})).await;
+    let client = client();
+    for _ in 0..5 {
+        // A configuration that is read again is another target, but the same server.
+        let target = by_url(&server, &authority.pem());
+        assert_eq!(call(&client.clone(), &target).await.unwrap(), "yes");
+    }
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn http2_is_spoken_on_this_machine_and_http1_where_many_may_stand_behind_an_address() {
+    let authority = Authority::new();
+    let server = Server::http(
+        &authority.identity(|_| {}),
+        &["h2", "http/1.1"],
+        |request| async move {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            Response::new(full(format!("{:?}", request.version())))
+        },
+    )
+    .await;
+    let directory = Arc::new(Directory::default());
+    directory.put(&[&server]);
+    let client = Client::new(directory);
+
+    let target = by_url(&server, &authority.pem());
+    assert_eq!(
+        call(&client, &target).await.unwrap(),
+        format!("{:?}", Version::HTTP_2)
+    );
+    let before = server.connections();
+    for answer in join_all((0..50).map(|_| call(&client, &target))).await {
+        answer.unwrap();
+    }
+    assert_eq!(server.connections(), before);
+
+    let target = by_service(&authority.pem());
+    for answer in join_all((0..10).map(|_| call(&client, &target))).await {
+        assert_eq!(answer.unwrap(), format!("{:?}", Version::HTTP_11));
+    }
+    assert!(server.connections() >= before + 10);
+}
+
+#[tokio::test]
+async fn a_service_that_moves_is_found_with_the_next_call() {
+    let authority = Authority::new();
+    let identity = authority.identity(|_| {});
+    let (old, new) = (
+        Server::agreeing(&identity).await,
+        Server::agreeing(&identity).await,
+    );
+    let directory = Arc::new(Directory::default());
+    let client = Client::new(directory.clone());
+    let target = by_service(&authority.pem());
+    assert_eq!(
+        call(&client, &target).await.unwrap_err().to_string(),
+        "Post \"https://hook.ns.svc:443/path?timeout=10s\": service \"hook\" not found"
+    );
+    directory.put(&[&old]);
+    call(&client, &target).await.unwrap();
+    directory.put(&[&new]);
+    call(&client, &target).await.unwrap();
+    assert_eq!((old.connections(), new.connections()), (1, 1));
+}
+
+#[tokio::test]
+async fn of_many_addresses_one_that_answers_is_used() {
+    let authority = Authority::new();
+    let identity = authority.identity(|_| {});
+    let server = Server::agreeing(&identity).await;
+    let gone = Server::agreeing(&identity).await;
+    let directory = Arc::new(Directory::default());
+    directory.put(&[&gone, &server]);
+    // An address that is kept for documentation: nobody is there, and mostly nobody says so.
+    directory.0.lock().unwrap().push(rhumb_webhooks::Address {
+        host: "192.0.2.1".into(),
+        port: 443,
+    });
+    drop(gone);
+    for _ in 0..3 {
+        let client = Client::new(directory.clone());
+        let answer = call(&client, &by_service(&authority.pem())).await;
+        assert_eq!(answer.unwrap(), "yes");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_the_server_closed_while_it_was_idle_is_replaced() {
+    let authority = Authority::new();
+    // Answers once on each connection, and closes it without having said that it would.
+    let server = Server::tls(&authority.identity(|_| {}), |mut stream| async move {
+        let mut buffer = [0; 4096];
+        if matches!(stream.read(&mut buffer).await, Ok(length) if length > 0) {
+            let _ = stream
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nyes")
+                .await;
+            let _ = stream.shutdown().await;
+        }
+    })
+    .await;
+    let client = client();
+    let target = by_url(&server, &authority.pem());
+    for _ in 0..20 {
+        assert_eq!(call(&client, &target).await.unwrap(), "yes");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(server.connections(), 20);
+}
+
+#[tokio::test]
+async fn a_request_that_was_sent_is_not_sent_again() {
+    let authority = Authority::new();
+    let (seen, mut requests) = mpsc::unbounded_channel();
+    // Takes a second request on each connection, and ends it without an answer.
+    let server = Server::tls(&authority.identity(|_| {}), move |mut stream| {
+        let seen = seen.clone();
+        async move {
+            let mut buffer = [0; 4096];
+            for answer in [true, false] {
+                if !matches!(stream.read(&mut buffer).await, Ok(length) if length > 0) {
+                    return;
+                }
+                let _ = seen.send(());
+                if answer {
+                    let _ = stream
+                        .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nyes")
+                        .await;
+                }
+            }
+        }
+    })
+    .await;
+    let client = client();
+    let target = by_url(&server, &authority.pem());
+    call(&client, &target).await.unwrap();
+    let text = call(&client, &target).await.unwrap_err().to_string();
+    assert!(text.ends_with(": EOF"), "{text}");
+    assert_eq!(server.connections(), 1);
+    assert_eq!(
+        (requests.recv().await, requests.recv().await),
+        (Some(()), Some(()))
+    );
+    assert!(requests.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_ends_its_connection() {
+    let authority = Authority::new();
+    let (ended, mut ends) = mpsc::unbounded_channel();
+    let server = Server::tls(&authority.identity(|_| {}), move |mut stream| {
+        let ended = ended.clone();
+        async move {
+            let mut buffer = [0; 4096];
+            while matches!(stream.read(&mut buffer).await, Ok(length) if length > 0) {}
+            let _ = ended.send(());
+        }
+    })
+    .await;
+    let target = by_url(&server, &authority.pem());
+    let client = client();
+    let dropped = tokio::time::timeout(HASTY, call(&client, &target)).await;
+    assert!(dropped.is_err());
+    let end = tokio::time::timeout(Duration::from_secs(5), ends.recv()).await;
+    assert_eq!(end, Ok(Some(())));
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_ends_its_stream_and_no_other() {
+    struct Ended(mpsc::UnboundedSender<()>);
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            let _ = self.0.send(());
+        }
+    }
+    let authority = Authority::new();
+    let (ended, mut ends) = mpsc::unbounded_channel();
+    let server = Server::http(&authority.identity(|_| {}), &["h2"], move |request| {
+        let ended = Ended(ended.clone());
+        async move {
+            let body = request.into_body().collect().await.unwrap().to_bytes();
+            if body == "hang" {
+                std::future::pending::<()>().await;
+            }
+            std::mem::forget(ended);
+            Response::new(full("yes"))
+        }
+    })
+    .await;
+    let target = by_url(&server, &authority.pem());
+    let client = client();
+    call(&client, &target).await.unwrap();
+    let hanging = client.post(&target, "hang".into(), Duration::from_secs(30));
+    assert!(tokio::time::timeout(HASTY, hanging).await.is_err());
+    let end = tokio::time::timeout(Duration::from_secs(5), ends.recv()).await;
+    assert_eq!(end, Ok(Some(())));
+    call(&client, &target).await.unwrap();
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_gets_no_more_than_its_share_of_calls() {
+    let authority = Authority::new();
+    let hung = Server::silent().await;
+    let good = Server::agreeing(&authority.identity(|_| {})).await;
+    let client = client();
+    let target = by_url(&hung, &authority.pem());
+    let hanging: Vec<_> = (0..300)
+        .map(|_| {
+            let (client, target) = (client.clone(), target.clone());
+            tokio::spawn(async move { call(&client, &target).await })
+        })
+        .collect();
+    while hung.connections() < 256 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let target = by_url(&good, &authority.pem());
+    assert_eq!(call(&client, &target).await.unwrap(), "yes");
+    tokio::time::sleep(HASTY).await;
+    assert_eq!(hung.connections(), 256);
+    assert!(hanging.iter().all(|call| !call.is_finished()));
+}
