@@ -31,9 +31,9 @@ pub struct Criteria {
 
 /// Whether a write is seen, and if not, why.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome<'a> {
+pub enum Outcome {
     /// It is seen, under these names.
-    Seen(&'a Names),
+    Seen(Names),
     /// A rule is about it, and this exclusion leaves it out.
     Excluded {
         rule: usize,
@@ -97,7 +97,7 @@ impl Criteria {
 
     /// Who sees a write is the same as if selectors were asked first, then exclusions, then rules; what costs least
     /// is asked first. A selector that cannot be asked is a failure only where nothing else keeps the write away.
-    pub fn decide<'a>(&self, facts: &Facts<'a>, labels: &LabelSets<'_>) -> Outcome<'a> {
+    pub fn decide(&self, facts: &Facts<'_>, labels: &LabelSets<'_>) -> Outcome {
         let Some(names) = self.named(facts) else {
             return Outcome::NoRule;
         };
@@ -115,7 +115,7 @@ impl Criteria {
         match (excluded, failure) {
             (Some(rule), _) => Outcome::Excluded { rule },
             (None, Some(status)) => Outcome::Failed(status),
-            (None, None) => Outcome::Seen(names),
+            (None, None) => Outcome::Seen(names.clone()),
         }
     }
 

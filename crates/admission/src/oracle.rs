@@ -303,7 +303,7 @@ fn decided(case: &Case) -> Expected {
         Outcome::Seen(seen) => Expected::Seen(
             names
                 .iter()
-                .position(|names| names == seen)
+                .position(|names| *names == seen)
                 .expect("one of them"),
         ),
         Outcome::Excluded { .. } => Expected::Excluded,

@@ -43,6 +43,30 @@ enum Form {
     Strategic(Object),
 }
 
+/// A JSON patch that did not come from the client of the request.
+#[derive(Debug)]
+pub(crate) struct JsonPatch(Vec<Operation>);
+
+impl JsonPatch {
+    /// What is wrong with it is said in Go's words.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<JsonPatch, String> {
+        let operations = operations::decode(bytes)?;
+        if operations.len() > OPERATIONS_MAX {
+            return Err(format!("more than {OPERATIONS_MAX} operations"));
+        }
+        Ok(JsonPatch(operations))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What it makes of a document, if it applies to it.
+    pub(crate) fn apply(&self, document: Value) -> Result<Value, ()> {
+        operations::apply(document, &self.0).map_err(|_| ())
+    }
+}
+
 pub(super) async fn patch_object(call: &Call<'_>, part: Part) -> Result<Reply, Status> {
     if media_of(call.header(CONTENT_TYPE)) == APPLY {
         return Err(Status::unsupported_media_type(&[JSON, MERGE, STRATEGIC]));
