@@ -21,6 +21,7 @@ mod defaults;
 mod json;
 mod merge;
 mod model;
+mod overlay;
 pub mod protobuf;
 mod text;
 
@@ -33,6 +34,7 @@ pub use decode::{
 pub use defaults::{Defaults, Fill};
 pub use merge::{PatchError, strategic_merge};
 pub use model::{Embedding, Emit, Field, Items, Shape, Table, Topology, Type, TypeId};
+pub use overlay::{OverlayError, overlay};
 
 /// An object as JSON has it.
 pub type Object = serde_json::Map<String, serde_json::Value>;
