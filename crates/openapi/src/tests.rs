@@ -146,6 +146,32 @@ fn almost_every_field_has_a_description() {
 }
 
 #[test]
+fn what_only_this_server_has_is_described_too() {
+    let prefix = "io.k8s.api.admissionregistration.v1";
+    let third = v3("apis/admissionregistration.k8s.io/v1");
+    for definitions in [&v2()["definitions"], &third["components"]["schemas"]] {
+        let rule = &definitions[format!("{prefix}.ExclusionRule")];
+        assert!(rule["description"].is_string());
+        let fields = rule["properties"].as_object().unwrap();
+        assert_eq!(fields.len(), 8);
+        for (name, field) in fields {
+            assert!(field["description"].is_string(), "{name}");
+        }
+        for owner in ["ValidatingWebhook", "MutatingWebhook", "MatchResources"] {
+            let rules =
+                &definitions[format!("{prefix}.{owner}")]["properties"]["excludeResourceRules"];
+            assert!(rules["description"].is_string(), "{owner}");
+            assert_eq!(rules["x-kubernetes-list-type"], "atomic", "{owner}");
+            let mut references = Vec::new();
+            all(rules, "$ref", &mut references);
+            assert!(references[0].ends_with(".ExclusionRule"), "{owner}");
+        }
+        let included = &definitions[format!("{prefix}.NamedRuleWithOperations")]["properties"];
+        assert!(included.get("namespaces").is_none());
+    }
+}
+
+#[test]
 fn a_write_tells_what_it_takes() {
     let document = v3("apis/apps/v1");
     let item = &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"];
