@@ -213,7 +213,15 @@ fn prefix(name: &str) -> u64 {
     }
 }
 
+/// The protobuf numbers of `ours.table` begin here, far from those that upstream may give away.
+const FIRST_OF_OURS: u32 = 1000;
+
 impl Field {
+    /// Whether upstream has no such field.
+    pub fn is_ours(&self) -> bool {
+        self.number >= FIRST_OF_OURS
+    }
+
     /// A field that is neither required nor a pointer, and left out when empty.
     pub fn new(name: &str, shape: Shape) -> Field {
         Field {
