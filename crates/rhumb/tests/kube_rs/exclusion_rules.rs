@@ -269,3 +269,25 @@ async fn rules_outlive_a_gate_that_is_off_for_a_while() {
     let read = get(&client, &format!("{WEBHOOKS}/other")).await;
     assert_eq!(read.webhook_rules(), json!([rule()]), "and off again");
 }
+
+/// Upstream allows policies to exclude everything, and so does rhumb with the gate off.
+#[tokio::test]
+async fn a_policy_that_excludes_everything_already_can_still_be_changed() {
+    let mut server = Server::start_with(&[OFF]);
+    let client = server.client().await;
+    let star = ["*"];
+    let all =
+        json!([{"apiGroups": star, "apiVersions": star, "operations": star, "resources": star}]);
+    create(&client, POLICIES, &policy(&all)).await.object();
+
+    server.restart_with(&[]);
+    let client = server.client().await;
+    let path = format!("{POLICIES}/test");
+    let mut object = get(&client, &path).await.object();
+    object["spec"]["validations"][0]["message"] = json!("no");
+    let mut changed = put(&client, &path, &object).await.object();
+    assert_eq!(changed["metadata"]["generation"], 2);
+    let rules = &mut changed["spec"]["matchConstraints"]["excludeResourceRules"];
+    rules[0]["resources"] = json!(["*/*"]);
+    assert_eq!(put(&client, &path, &changed).await.code, 422);
+}
