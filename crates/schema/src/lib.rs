@@ -28,8 +28,8 @@ mod text;
 pub use builder::{TableBuilder, TableError};
 pub use conform::conform;
 pub use decode::{
-    DecodeError, Decoded, MAX_DEPTH, Options, check_json, decode_any, decode_json, decode_value,
-    decode_yaml, read_yaml, write_yaml,
+    DecodeError, Decoded, MAX_DEPTH, Options, Speller, check_json, decode_any, decode_json,
+    decode_value, decode_yaml, read_yaml, write_yaml,
 };
 pub use defaults::{Defaults, Fill};
 pub use merge::{PatchError, strategic_merge};

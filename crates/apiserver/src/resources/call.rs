@@ -109,6 +109,10 @@ impl Call<'_> {
             .push(warning.into());
     }
 
+    pub(super) fn tell(&self, warnings: Vec<String>) {
+        warnings.into_iter().for_each(|warning| self.warn(warning));
+    }
+
     pub fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -8,6 +8,7 @@ use http::header::CONTENT_TYPE;
 use rhumb_api::Object;
 use rhumb_meta::field::{Error, ErrorList, Path};
 use rhumb_meta::{GroupKind, Status};
+use rhumb_schema::Speller;
 use serde_json::Value;
 
 use super::codec::{Expected, named, strictness};
@@ -159,6 +160,7 @@ impl Patch {
         let decoded = call
             .decode_json(json.as_bytes(), expected, strictness(validation))
             .map_err(|misfit| invalid(self.reason(misfit.into_text())))?;
+        call.tell(decoded.respelled);
         let problems = [&self.problems[..], &decoded.problems].concat();
         call.strictly(&problems, validation).map_err(invalid)?;
         Ok(named(decoded.object, expected))
@@ -170,23 +172,33 @@ impl Patch {
         expected: Expected<'_>,
         before: Object,
     ) -> Result<Value, Status> {
-        match &self.form {
-            Form::Json(operations) => operations::apply(Value::Object(before), operations)
-                .map_err(|_| generic::generic(StatusCode::UNPROCESSABLE_ENTITY, "")),
+        let table = call.api.table;
+        let mut speller = Speller::new(table, expected.schema);
+        let mut respelled = |patch: &Object| {
+            let mut patch = patch.clone();
+            let done = speller.patch(&mut patch);
+            done.map_err(|error| Status::bad_request(error.to_string()))?;
+            Ok(patch)
+        };
+        let patched = match &self.form {
+            Form::Json(operations) => {
+                operations::apply(Value::Object(before), operations, &mut speller)
+                    .map_err(|_| generic::generic(StatusCode::UNPROCESSABLE_ENTITY, ""))?
+            }
             Form::Merge(merge) => {
                 let mut document = Value::Object(before);
-                json_patch::merge(&mut document, &Value::Object(merge.clone()));
-                Ok(document)
+                json_patch::merge(&mut document, &Value::Object(respelled(merge)?));
+                document
             }
-            Form::Strategic(strategic) => rhumb_schema::strategic_merge(
-                call.api.table,
-                expected.schema,
-                &before,
-                strategic.clone(),
-            )
-            .map(Value::Object)
-            .map_err(|error| Status::bad_request(error.to_string())),
-        }
+            Form::Strategic(strategic) => {
+                let patch = respelled(strategic)?;
+                rhumb_schema::strategic_merge(table, expected.schema, &before, patch)
+                    .map(Value::Object)
+                    .map_err(|error| Status::bad_request(error.to_string()))?
+            }
+        };
+        call.tell(speller.into_notes());
+        Ok(patched)
     }
 
     /// What an error shows: the outcome, or the patch itself where upstream never has the outcome as JSON.
