@@ -178,7 +178,7 @@ fn rule_fits(rule: &Value, case: &Case, asked: (&str, &str, &str), open: bool) -
         (open && words.is_empty()) || words.iter().any(|&word| word == "*" || word == wanted)
     };
     let resources = list(&rule["resources"]);
-    let resource = (open && resources.is_empty())
+    let resource = (open && resources.is_empty() && case.subresource.is_empty())
         || resources.iter().any(|pattern| {
             let mut parts = pattern.splitn(2, '/');
             let own = parts.next().unwrap_or_default();

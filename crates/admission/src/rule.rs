@@ -139,7 +139,7 @@ fn read_resources(list: &Value, absent: Absent) -> Box<[(Words, Words)]> {
         })
         .collect();
     if patterns.is_empty() && absent == Absent::MeansAll {
-        return [(Words::Any, Words::Any)].into();
+        return [(Words::Any, Words::of(""))].into();
     }
     patterns
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::Attributes;
 use crate::Api;
-use crate::resources::{Resource, Storage, Version};
+use crate::resources::{JsonPatch, Resource, Storage, Version};
 
 /// Kinds that are sent to subresources and are no resources themselves.
 const SENT_TO_SUBRESOURCES: &[(&str, &str, &str, &str)] = &[
@@ -71,6 +71,20 @@ impl Attributes<'_> {
                 Ok(object)
             }
         }
+    }
+
+    /// What a patch makes of an object, both under these names.
+    pub(super) fn patch(
+        &self,
+        names: &Names,
+        patch: &JsonPatch,
+        before: Object,
+    ) -> Result<Value, ()> {
+        let schema = match self.shape(names).map_err(|_| ())? {
+            Shape::Stored(_, version, _) => version.schema,
+            Shape::Sent(schema) => schema,
+        };
+        patch.apply(self.call.api.table, schema, Value::Object(before))
     }
 
     fn shape(&self, names: &Names) -> Result<Shape<'_>, Status> {

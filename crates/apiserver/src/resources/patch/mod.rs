@@ -8,7 +8,7 @@ use http::header::CONTENT_TYPE;
 use rhumb_api::Object;
 use rhumb_meta::field::{Error, ErrorList, Path};
 use rhumb_meta::{GroupKind, Status};
-use rhumb_schema::Speller;
+use rhumb_schema::{Speller, Table, TypeId};
 use serde_json::Value;
 
 use super::codec::{Expected, named, strictness};
@@ -62,9 +62,9 @@ impl JsonPatch {
         self.0.is_empty()
     }
 
-    /// What it makes of a document, if it applies to it.
-    pub(crate) fn apply(&self, document: Value) -> Result<Value, ()> {
-        operations::apply(document, &self.0).map_err(|_| ())
+    /// What it makes of a document of a type, if it applies to it.
+    pub(crate) fn apply(&self, table: &Table, of: TypeId, document: Value) -> Result<Value, ()> {
+        operations::apply(document, &self.0, &mut Speller::new(table, of)).map_err(|_| ())
     }
 }
 
