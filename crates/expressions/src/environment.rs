@@ -71,6 +71,14 @@ impl Environment {
         }
     }
 
+    /// The same with `params`.
+    pub fn with_params(self) -> Environment {
+        Environment {
+            params: Some(Type::Dyn),
+            ..self
+        }
+    }
+
     /// For warnings about a policy: the types of `object` and `oldObject` are known, and that of `params` may be.
     /// Where they are not, anything goes.
     pub fn type_checking(

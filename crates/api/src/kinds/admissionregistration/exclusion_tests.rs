@@ -41,7 +41,7 @@ fn places() -> Vec<(Kind, &'static str, Value)> {
     let policy = json!({"metadata": {"name": "a"}, "spec": {
         "matchConstraints": matching,
         "validations": [{"expression": "true"}],
-        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}}],
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": "[JSONPatch{op: 'remove', path: '/x'}]"}}],
         "reinvocationPolicy": "Never",
     }});
     let binding = json!({"metadata": {"name": "a"}, "spec": {

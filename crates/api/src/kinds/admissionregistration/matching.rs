@@ -7,6 +7,7 @@ use rhumb_meta::labels::ValidationOptions;
 use rhumb_meta::validation;
 
 use super::exclusion;
+use super::expressions;
 use crate::View;
 use crate::workloads::checks;
 
@@ -165,8 +166,8 @@ pub(super) fn one_of_required(field: &View<'_>, supported: &[&str], errors: &mut
     }
 }
 
-/// Conditions in CEL. Their expressions are compiled by the part of the server that evaluates them.
-pub(super) fn validate_conditions(conditions: &View<'_>, errors: &mut ErrorList) {
+/// Conditions in CEL.
+pub(super) fn validate_conditions(conditions: &View<'_>, has_params: bool, errors: &mut ErrorList) {
     if conditions.len() > CONDITIONS_MAX {
         let count = Some(conditions.len());
         errors.push(Error::too_many(conditions.path(), count, CONDITIONS_MAX));
@@ -176,6 +177,8 @@ pub(super) fn validate_conditions(conditions: &View<'_>, errors: &mut ErrorList)
         let expression = condition.field("expression");
         if expression.str().trim().is_empty() {
             expression.required(errors, "");
+        } else {
+            expressions::check_condition(&expression, has_params, errors);
         }
         let name = condition.field("name");
         if name.is_empty() {

@@ -3,6 +3,7 @@
 mod exclusion;
 #[cfg(test)]
 mod exclusion_tests;
+mod expressions;
 mod matching;
 mod mutating_admission_policy;
 mod mutating_admission_policy_binding;

@@ -1,7 +1,9 @@
 //! MutatingAdmissionPolicy.
 
+use rhumb_expressions::Want;
 use rhumb_meta::field::{Error, ErrorList};
 
+use super::expressions::Compiler;
 use super::{exclusion, matching, policies};
 use crate::workloads::checks;
 use crate::{Generation, Kind, Object, Request, Rules, Scope, View};
@@ -64,13 +66,14 @@ fn validate(
     policies::validate_head(&spec, context, errors);
     matching::validate_mutating_operations(&spec.field(policies::CONSTRAINTS), errors);
     policies::validate_conditions(&spec, old, errors);
-    policies::validate_variables(&spec.field("variables"), errors);
+    let mut compiler = Compiler::mutating(&spec);
+    policies::validate_variables(&spec.field("variables"), &mut compiler, errors);
     let mutations = spec.field("mutations");
     if mutations.is_empty() {
         mutations.required(errors, "mutations must contain at least one item");
     }
     for mutation in mutations.items() {
-        validate_mutation(&mutation, errors);
+        validate_mutation(&mutation, &compiler, errors);
     }
     let reinvocation = spec.field("reinvocationPolicy");
     if reinvocation.is_empty() {
@@ -81,12 +84,12 @@ fn validate(
 }
 
 /// The patch of its type, and no other.
-fn validate_mutation(mutation: &View<'_>, errors: &mut ErrorList) {
+fn validate_mutation(mutation: &View<'_>, compiler: &Compiler, errors: &mut ErrorList) {
     let patch = mutation.field("patchType");
-    let (wanted, other) = match patch.str() {
+    let (wanted, other, want) = match patch.str() {
         "" => return patch.required(errors, ""),
-        "JSONPatch" => ("jsonPatch", "applyConfiguration"),
-        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch"),
+        "JSONPatch" => ("jsonPatch", "applyConfiguration", Want::Patches),
+        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch", Want::Object),
         _ => return patch.not_supported(errors, &["ApplyConfiguration", "JSONPatch"]),
     };
     let field = mutation.field(wanted);
@@ -96,6 +99,8 @@ fn validate_mutation(mutation: &View<'_>, errors: &mut ErrorList) {
         field.required(errors, detail);
     } else if expression.str().trim().is_empty() {
         expression.required(errors, "");
+    } else {
+        compiler.check_trimmed(&expression, want, errors);
     }
     let surplus = mutation.field(other);
     if surplus.exists() {

@@ -4,6 +4,7 @@ use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::labels::ValidationOptions;
 use rhumb_meta::validation;
 
+use super::expressions::Compiler;
 use super::{exclusion, matching};
 use crate::View;
 use crate::workloads::checks;
@@ -67,7 +68,8 @@ pub(super) fn validate_conditions(spec: &View<'_>, old: Option<&View<'_>>, error
             .all(|name| checks::same(&spec.field(name), &old.field(name)))
     });
     if !is_same {
-        matching::validate_conditions(&spec.field("matchConditions"), errors);
+        let has_params = spec.field("paramKind").exists();
+        matching::validate_conditions(&spec.field("matchConditions"), has_params, errors);
     }
 }
 
@@ -118,7 +120,11 @@ fn validate_api_version(field: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
-pub(super) fn validate_variables(variables: &View<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_variables(
+    variables: &View<'_>,
+    compiler: &mut Compiler,
+    errors: &mut ErrorList,
+) {
     for variable in variables.items() {
         let name = variable.field("name");
         if name.str().trim().is_empty() {
@@ -129,6 +135,8 @@ pub(super) fn validate_variables(variables: &View<'_>, errors: &mut ErrorList) {
         let expression = variable.field("expression");
         if expression.str().trim().is_empty() {
             expression.required(errors, "expression is not specified");
+        } else {
+            compiler.declare(name.str(), &expression, errors);
         }
     }
 }

@@ -33,7 +33,7 @@ fn policy() -> Value {
         "spec": {
             "matchConstraints": constraints(),
             "validations": [{"expression": "true"}],
-            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}}],
+            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": "[JSONPatch{op: 'remove', path: '/x'}]"}}],
             "reinvocationPolicy": "Never",
         },
     })
@@ -228,4 +228,79 @@ fn the_status_of_a_policy_has_conditions_of_the_common_form() {
             "status.conditions[0].reason: Required value",
         ],
     );
+}
+
+#[test]
+fn expressions_that_do_not_compile_are_refused() {
+    let undeclared = |path: &str| {
+        format!(
+            "{path}: Invalid value: \"nope\": compilation failed: ERROR: <input>:1:1: undeclared reference to 'nope' (in container '')\n | nope\n | ^"
+        )
+    };
+    let validating = |path: &str, value: Value, expect: String| {
+        let object = with(&policy(), path, value);
+        check_create(&validating_admission_policy::kind(), &object, &[&expect]);
+    };
+    validating(
+        "spec.validations",
+        json!([{"expression": "nope"}]),
+        undeclared("spec.validations[0].expression"),
+    );
+    validating(
+        "spec.validations",
+        json!([{"expression": "1 + 1"}]),
+        "spec.validations[0].expression: Invalid value: \"1 + 1\": must evaluate to bool but got int".into(),
+    );
+    validating(
+        "spec.validations",
+        json!([{"expression": "true", "messageExpression": "nope"}]),
+        undeclared("spec.validations[0].messageExpression"),
+    );
+    validating(
+        "spec.variables",
+        json!([{"name": "a", "expression": "nope"}]),
+        undeclared("spec.variables[0].expression"),
+    );
+    validating(
+        "spec.matchConditions",
+        json!([{"name": "a", "expression": " nope "}]),
+        undeclared("spec.matchConditions[0].expression"),
+    );
+    validating(
+        "spec.auditAnnotations",
+        json!([{"key": "a", "valueExpression": "nope"}]),
+        undeclared("spec.auditAnnotations[0].valueExpression"),
+    );
+    let mutating = |value: Value, expect: String| {
+        let object = with(&policy(), "spec.mutations", value);
+        check_create(&mutating_admission_policy::kind(), &object, &[&expect]);
+    };
+    mutating(
+        json!([{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "nope"}}]),
+        undeclared("spec.mutations[0].applyConfiguration.expression"),
+    );
+    mutating(
+        json!([{"patchType": "JSONPatch", "jsonPatch": {"expression": "nope"}}]),
+        undeclared("spec.mutations[0].jsonPatch.expression"),
+    );
+}
+
+#[test]
+fn expressions_may_use_what_was_declared_before_them() {
+    let object = with(
+        &policy(),
+        "spec.variables",
+        json!([{"name": "a", "expression": "1"}, {"name": "b", "expression": "variables.a + 1"}]),
+    );
+    let object = with(
+        &object,
+        "spec.validations",
+        json!([{"expression": "variables.b == 2 && params.x"}]),
+    );
+    let object = with(
+        &object,
+        "spec.paramKind",
+        json!({"apiVersion": "v1", "kind": "ConfigMap"}),
+    );
+    check_create(&validating_admission_policy::kind(), &object, &[]);
 }

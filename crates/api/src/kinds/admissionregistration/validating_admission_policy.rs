@@ -2,9 +2,11 @@
 
 use std::collections::HashSet;
 
+use rhumb_expressions::Want;
 use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::validation;
 
+use super::expressions::Compiler;
 use super::{exclusion, matching, policies};
 use crate::workloads::{checks, conditions};
 use crate::{Generation, Kind, Object, Request, Rules, Scope, View};
@@ -92,7 +94,8 @@ fn validate(
     let context = exclusion::Context::new(old, policies::CONSTRAINTS, request);
     policies::validate_head(&spec, context, errors);
     policies::validate_conditions(&spec, old, errors);
-    policies::validate_variables(&spec.field("variables"), errors);
+    let mut compiler = Compiler::validating(&spec);
+    policies::validate_variables(&spec.field("variables"), &mut compiler, errors);
     let validations = spec.field("validations");
     let annotations = spec.field("auditAnnotations");
     if validations.is_empty() && annotations.is_empty() {
@@ -102,22 +105,34 @@ fn validate(
         return;
     }
     for validation in validations.items() {
-        validate_validation(&validation, errors);
+        validate_validation(&validation, &compiler, errors);
     }
     let metadata = object.field("metadata");
-    validate_annotations(&annotations, metadata.field("name").str(), errors);
+    let name = metadata.field("name");
+    validate_annotations(&annotations, name.str(), &compiler, errors);
 }
 
-fn validate_validation(item: &View<'_>, errors: &mut ErrorList) {
+fn validate_validation(item: &View<'_>, compiler: &Compiler, errors: &mut ErrorList) {
     let expression = item.field("expression");
     if expression.str().trim().is_empty() {
         expression.required(errors, "expression is not specified");
+    } else {
+        compiler.check(&expression, Want::Bool, errors);
+    }
+    let message_expression = item.field("messageExpression");
+    let is_blank = |field: &View<'_>| !field.is_empty() && field.str().trim().is_empty();
+    if is_blank(&message_expression) {
+        checks::invalid_text(
+            &message_expression,
+            errors,
+            "must be non-empty if specified",
+        );
+    } else if !message_expression.is_empty() {
+        compiler.check(&message_expression, Want::String, errors);
     }
     let message = item.field("message");
-    for field in [item.field("messageExpression"), message] {
-        if !field.is_empty() && field.str().trim().is_empty() {
-            checks::invalid_text(&field, errors, "must be non-empty if specified");
-        }
+    if is_blank(&message) {
+        checks::invalid_text(&message, errors, "must be non-empty if specified");
     }
     if message.str().trim().contains(['\n', '\r']) {
         checks::invalid_text(&message, errors, "must not contain line breaks");
@@ -127,7 +142,12 @@ fn validate_validation(item: &View<'_>, errors: &mut ErrorList) {
 }
 
 /// The keys get the name of the policy in front.
-fn validate_annotations(annotations: &View<'_>, policy: &str, errors: &mut ErrorList) {
+fn validate_annotations(
+    annotations: &View<'_>,
+    policy: &str,
+    compiler: &Compiler,
+    errors: &mut ErrorList,
+) {
     if annotations.len() > AUDIT_ANNOTATIONS_MAX {
         let detail = format!("must not have more than {AUDIT_ANNOTATIONS_MAX} auditAnnotations");
         annotations.invalid(errors, detail);
@@ -150,6 +170,8 @@ fn validate_annotations(annotations: &View<'_>, policy: &str, errors: &mut Error
         } else if expression.len() > VALUE_EXPRESSION_MAX_BYTES {
             let detail = format!("must not exceed {VALUE_EXPRESSION_MAX_BYTES} bytes in length");
             value.required(errors, detail);
+        } else {
+            compiler.check_trimmed(&value, Want::StringOrNull, errors);
         }
         if !keys.insert(key.str().to_owned()) {
             errors.push(Error::duplicate(key.path(), key.str()));

@@ -147,7 +147,7 @@ fn validate_webhook(hook: &View<'_>, tolerance: Tolerance, errors: &mut ErrorLis
     checks::one_of(&reinvocation, matching::REINVOCATION_POLICIES, errors);
     webhook::validate_client_config(&hook.field("clientConfig"), errors);
     if !tolerance.same_conditions {
-        matching::validate_conditions(&hook.field("matchConditions"), errors);
+        matching::validate_conditions(&hook.field("matchConditions"), false, errors);
     }
 }
 
