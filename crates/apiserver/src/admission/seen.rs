@@ -31,7 +31,7 @@ impl<'a> Sight<'a> {
         object: Option<&Object>,
         namespace: Option<Value>,
     ) -> Result<Sight<'a>, Status> {
-        let version = |object: &Object| attributes.to_version(names, object).map(Value::Object);
+        let version = |object: &Object| attributes.shown(names, object).map(Value::Object);
         let facts = attributes.facts(object)?;
         let user = attributes.call.user;
         let request = Request {

@@ -38,7 +38,7 @@ enum Shape<'a> {
 
 impl Attributes<'_> {
     /// The object under these names.
-    pub(super) fn to_version(&self, names: &Names, object: &Object) -> Result<Object, Status> {
+    pub(super) fn shown(&self, names: &Names, object: &Object) -> Result<Object, Status> {
         let mut object = object.clone();
         if let Shape::Stored(_, version, _) = self.shape(names)? {
             self.call.api.to_served(version, &mut object);
@@ -47,7 +47,7 @@ impl Attributes<'_> {
     }
 
     /// What somebody made of the object under these names, with its defaults, in the form in which it was admitted.
-    pub(super) fn from_version(&self, names: &Names, patched: &Value) -> Result<Object, Status> {
+    pub(super) fn taken_back(&self, names: &Names, patched: &Value) -> Result<Object, Status> {
         let api = self.call.api;
         let options = rhumb_schema::Options {
             strict: false,

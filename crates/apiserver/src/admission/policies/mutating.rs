@@ -91,7 +91,7 @@ impl MutatingPolicies {
                     Ok(None) => {}
                     Ok(Some(new)) => {
                         changed |= *object != new;
-                        let seen = attributes.to_version(names, &new)?;
+                        let seen = attributes.shown(names, &new)?;
                         sight.set_object(Value::Object(seen));
                         *object = new;
                     }
@@ -205,7 +205,7 @@ fn change_once(
         }
     };
     let new = attributes
-        .from_version(names, &patched)
+        .taken_back(names, &patched)
         .map_err(|status| status.message)?;
     Ok(Some(new))
 }

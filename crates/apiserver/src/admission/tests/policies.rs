@@ -427,3 +427,44 @@ async fn no_expression_holds_the_server() {
         .await;
     assert_eq!(code, 200);
 }
+
+#[tokio::test]
+async fn a_policy_is_told_what_is_wrong_with_its_types() {
+    let (server, _directory) = server().await;
+    let spec = json!({
+        "matchConstraints": {"resourceRules": [{
+            "apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["deployments"],
+        }]},
+        "validations": [
+            {"expression": "object.spec.replicas > 1"},
+            {"expression": "object.spec.replicasWrong > 1"},
+        ],
+    });
+    validating(&server, "p", spec, json!({})).await;
+    let path = format!("{GROUP}/validatingadmissionpolicies/p");
+    let status = checked(&server, &path, 1).await;
+    let warnings = &status["typeChecking"]["expressionWarnings"];
+    assert_eq!(warnings.as_array().map(Vec::len), Some(1), "{status}");
+    assert_eq!(warnings[0]["fieldRef"], "spec.validations[1].expression");
+    assert_eq!(
+        warnings[0]["warning"],
+        "apps/v1, Kind=Deployment: ERROR: <input>:1:12: undefined field 'replicasWrong'\n | object.spec.replicasWrong > 1\n | ...........^\n"
+    );
+    let patch = json!({"spec": {"validations": [{"expression": "object.spec.replicas > 1"}]}});
+    let (code, answer) = server.ask(Method::PATCH, &path, patch).await;
+    assert_eq!(code, 200, "{answer}");
+    let status = checked(&server, &path, 2).await;
+    assert_eq!(status["typeChecking"], json!({}), "{status}");
+}
+
+/// The status of a policy, once it is about this generation.
+async fn checked(server: &Server, path: &str, generation: u64) -> Value {
+    for _ in 0..1000 {
+        let (_, policy) = server.get(path).await;
+        if policy["status"]["observedGeneration"] == generation {
+            return policy["status"].clone();
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("the policy is not looked at");
+}

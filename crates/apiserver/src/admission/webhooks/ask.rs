@@ -48,7 +48,7 @@ impl Seen {
         names: &Names,
         object: Option<&Object>,
     ) -> Result<Seen, Status> {
-        let version = |object: &Object| attributes.to_version(names, object);
+        let version = |object: &Object| attributes.shown(names, object);
         Ok(Seen {
             object: object.map(version).transpose()?,
             old: attributes.old.map(version).transpose()?,

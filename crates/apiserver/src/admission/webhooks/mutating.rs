@@ -110,7 +110,7 @@ impl Webhooks {
             )))
         })?;
         let new = attributes
-            .from_version(names, &patched)
+            .taken_back(names, &patched)
             .map_err(Refusal::Internal)?;
         turn.annotate_patch(attributes, &answer);
         let changed = *object != new;
