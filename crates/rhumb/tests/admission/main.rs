@@ -1,6 +1,7 @@
 //! Webhooks that are asked about writes, as users meet them: the built program, and a webhook server over TLS.
 
 #[path = "../program/mod.rs"]
+#[allow(dead_code)]
 mod program;
 #[path = "../server/support.rs"]
 #[allow(dead_code)]

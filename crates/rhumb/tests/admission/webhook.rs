@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -73,7 +73,6 @@ pub(crate) struct Asked {
     pub(crate) request: Value,
     pub(crate) review: Value,
     pub(crate) version: Version,
-    pub(crate) at: Instant,
 }
 
 type Script = Arc<dyn Fn(&Value) -> Act + Send + Sync>;
@@ -237,7 +236,6 @@ async fn answer(
     state: Arc<State>,
 ) -> Result<Response<Full<Bytes>>, &'static str> {
     let (head, body) = request.into_parts();
-    let at = Instant::now();
     let body = body.collect().await.map_err(|_| "no request")?.to_bytes();
     let review: Value = serde_json::from_slice(&body).map_err(|_| "no review")?;
     let path = head.uri.path().to_owned();
@@ -249,7 +247,6 @@ async fn answer(
         request: review["request"].clone(),
         version: head.version,
         review: review.clone(),
-        at,
     });
     while let Act::After(pause, then) = act {
         tokio::time::sleep(pause).await;
