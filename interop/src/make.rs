@@ -7,6 +7,12 @@ use serde_json::{Value, json};
 const WORDS: [&str; 6] = ["a", "b", "web", "true", "", "x/y"];
 const DEPTH_MAX: u32 = 9;
 
+/// The fields about which upstream can be asked.
+fn upstream_fields(table: &Table, of: TypeId) -> impl Iterator<Item = &Field> {
+    let fields = table.get(of).fields.iter();
+    fields.filter(|field| !field.is_ours())
+}
+
 #[derive(Debug)]
 pub struct Maker<'t> {
     table: &'t Table,
@@ -59,7 +65,7 @@ impl<'t> Maker<'t> {
             true => 1 + u64::from(self.depth) / 2,
             false => 2 + table.get(of).fields.len() as u64 / 4,
         };
-        for field in &table.get(of).fields {
+        for field in upstream_fields(table, of) {
             if &*field.name == "kind" || &*field.name == "apiVersion" {
                 continue;
             }
@@ -156,7 +162,7 @@ impl<'t> Maker<'t> {
         match (shape, value) {
             (Shape::Object(id), Value::Object(object)) => {
                 let table = self.table;
-                for field in &table.get(*id).fields {
+                for field in upstream_fields(table, *id) {
                     if let Some(value) = object.get_mut(&*field.name) {
                         self.add_directives(&field.shape, value);
                     } else if self.chance(40) {

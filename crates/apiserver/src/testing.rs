@@ -167,6 +167,8 @@ impl Server {
             user,
             now: self.api.clock.wall(),
             warnings: Mutex::new(Vec::new()),
+            annotations: None,
+            is_own: false,
             recorder: None,
         };
         let reply = match call.answer().await {

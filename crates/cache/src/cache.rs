@@ -26,6 +26,10 @@ pub struct Cache {
     inner: Arc<Inner>,
 }
 
+/// Tells versions of a cache apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CacheVersion(Revision, u64);
+
 impl Cache {
     pub(crate) fn new(inner: Arc<Inner>) -> Self {
         Cache { inner }
@@ -65,6 +69,13 @@ impl Cache {
             .latest()
             .get(key)
             .map(Option::<&Arc<Entry>>::cloned)
+    }
+
+    /// Another value after every change: what was made of the objects is up to date while it stays the same. To be
+    /// read before the objects are.
+    pub fn version(&self) -> CacheVersion {
+        let latest = self.inner.latest();
+        CacheVersion(latest.revision, latest.sequence)
     }
 
     /// The version as of a revision of the recent past.

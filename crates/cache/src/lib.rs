@@ -41,7 +41,7 @@ mod snapshot;
 mod stats;
 mod watch;
 
-pub use cache::Cache;
+pub use cache::{Cache, CacheVersion};
 pub use change::EventKind;
 pub use entry::Entry;
 pub use error::{Error, HistoryError, Unreadable};

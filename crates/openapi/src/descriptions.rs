@@ -1,7 +1,9 @@
-//! What upstream says about types and fields, which the k8s-openapi crate carries.
+//! What is said about types and fields: by upstream, whose words the k8s-openapi crate carries, or by us.
 
 use k8s_openapi::schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
+
+use crate::ours;
 
 /// The descriptions of all types that the kinds are made of.
 #[derive(Debug)]
@@ -30,7 +32,11 @@ impl Descriptions {
     }
 
     pub(crate) fn of_type(&self, name: &str) -> Option<&str> {
-        self.types.get(name)?.get("description")?.as_str()
+        let description = self
+            .types
+            .get(name)
+            .and_then(|known| known.get("description"));
+        description.map_or_else(|| ours::of_type(name), Value::as_str)
     }
 
     /// A type that no table knows and that is made of plain values; an open object if it is unknown here too.
@@ -40,8 +46,11 @@ impl Descriptions {
     }
 
     pub(crate) fn of_field(&self, owner: &str, field: &str) -> Option<&str> {
-        let properties = self.types.get(owner)?.get("properties")?;
-        properties.get(field)?.get("description")?.as_str()
+        let description = self.types.get(owner).and_then(|known| {
+            let properties = known.get("properties")?;
+            properties.get(field)?.get("description")
+        });
+        description.map_or_else(|| ours::of_field(owner, field), Value::as_str)
     }
 
     /// What is said about `apiVersion`, which every kind has.

@@ -22,6 +22,7 @@ mod fingerprint;
 mod gnostic;
 mod names;
 mod operation;
+mod ours;
 mod parameters;
 mod paths;
 mod schemas;

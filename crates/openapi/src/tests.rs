@@ -146,6 +146,41 @@ fn almost_every_field_has_a_description() {
 }
 
 #[test]
+fn what_only_this_server_has_is_described_too() {
+    let mut found = 0;
+    for of in Table::builtin().types() {
+        for field in of.fields.iter().filter(|field| field.is_ours()) {
+            let text = crate::ours::of_field(&of.name, &field.name);
+            assert!(text.is_some(), "{} {}", of.name, field.name);
+            found += 1;
+        }
+    }
+    assert_eq!(found, 4);
+    let prefix = "io.k8s.api.admissionregistration.v1";
+    let third = v3("apis/admissionregistration.k8s.io/v1");
+    for definitions in [&v2()["definitions"], &third["components"]["schemas"]] {
+        let rule = &definitions[format!("{prefix}.ExclusionRule")];
+        assert!(rule["description"].is_string());
+        let fields = rule["properties"].as_object().unwrap();
+        assert_eq!(fields.len(), 8);
+        for (name, field) in fields {
+            assert!(field["description"].is_string(), "{name}");
+        }
+        for owner in ["ValidatingWebhook", "MutatingWebhook", "MatchResources"] {
+            let rules =
+                &definitions[format!("{prefix}.{owner}")]["properties"]["excludeResourceRules"];
+            assert!(rules["description"].is_string(), "{owner}");
+            assert_eq!(rules["x-kubernetes-list-type"], "atomic", "{owner}");
+            let mut references = Vec::new();
+            all(rules, "$ref", &mut references);
+            assert!(references[0].ends_with(".ExclusionRule"), "{owner}");
+        }
+        let included = &definitions[format!("{prefix}.NamedRuleWithOperations")]["properties"];
+        assert!(included.get("namespaces").is_none());
+    }
+}
+
+#[test]
 fn a_write_tells_what_it_takes() {
     let document = v3("apis/apps/v1");
     let item = &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"];

@@ -21,18 +21,20 @@ mod defaults;
 mod json;
 mod merge;
 mod model;
+mod overlay;
 pub mod protobuf;
 mod text;
 
 pub use builder::{TableBuilder, TableError};
 pub use conform::conform;
 pub use decode::{
-    DecodeError, Decoded, MAX_DEPTH, Options, check_json, decode_any, decode_json, decode_value,
-    decode_yaml, read_yaml, write_yaml,
+    DecodeError, Decoded, MAX_DEPTH, Options, Speller, check_json, decode_any, decode_json,
+    decode_value, decode_yaml, read_yaml, write_yaml,
 };
 pub use defaults::{Defaults, Fill};
 pub use merge::{PatchError, strategic_merge};
 pub use model::{Embedding, Emit, Field, Items, Shape, Table, Topology, Type, TypeId};
+pub use overlay::{OverlayError, overlay};
 
 /// An object as JSON has it.
 pub type Object = serde_json::Map<String, serde_json::Value>;

@@ -35,11 +35,15 @@ pub struct Type {
     pub open: bool,
     /// The beginnings of the fields' names, by which they are found. Filled in when the table is built.
     pub(crate) prefixes: Box<[u64]>,
+    /// Other spellings, and the position of the field that each stands for. Filled in with it.
+    pub(crate) aliases: Box<[(Box<str>, usize)]>,
 }
 
 #[derive(Debug, Clone)]
 pub struct Field {
     pub name: Box<str>,
+    /// Other names by which clients may send it. It is stored and shown by its own name only.
+    pub aliases: Box<[Box<str>]>,
     pub shape: Shape,
     /// Its number in the protobuf form; 0 when it has none.
     pub number: u32,
@@ -170,6 +174,12 @@ impl Type {
         found.map(|at| first + at)
     }
 
+    /// The position of the field that this is another spelling of.
+    pub(crate) fn position_of_alias(&self, name: &str) -> Option<usize> {
+        let found = self.aliases.iter().find(|(alias, _)| **alias == *name);
+        found.map(|&(_, at)| at)
+    }
+
     /// Puts the fields in order, and makes them easy to find.
     pub(crate) fn index(&mut self) {
         self.fields.sort_by(|a, b| a.name.cmp(&b.name));
@@ -178,6 +188,11 @@ impl Type {
             .iter()
             .map(|field| prefix(&field.name))
             .collect();
+        let aliases = self.fields.iter().enumerate().flat_map(|(at, field)| {
+            let aliases = field.aliases.iter().cloned();
+            aliases.map(move |alias| (alias, at))
+        });
+        self.aliases = aliases.collect();
     }
 
     /// The name without the package, as errors about its fields have it.
@@ -198,11 +213,20 @@ fn prefix(name: &str) -> u64 {
     }
 }
 
+/// The protobuf numbers of `ours.table` begin here, far from those that upstream may give away.
+const FIRST_OF_OURS: u32 = 1000;
+
 impl Field {
+    /// Whether upstream has no such field.
+    pub fn is_ours(&self) -> bool {
+        self.number >= FIRST_OF_OURS
+    }
+
     /// A field that is neither required nor a pointer, and left out when empty.
     pub fn new(name: &str, shape: Shape) -> Field {
         Field {
             name: name.into(),
+            aliases: Box::default(),
             shape,
             number: 0,
             embedded: Box::default(),

@@ -10,6 +10,7 @@
 //! `-` for none of them), a shape, and properties:
 //!
 //! - `in=VolumeSource:2` is promoted from that struct, which has that number;
+//! - `alias=a,b` other names by which clients may send it;
 //! - `set`, `keys=a,b` what tells items of a list apart; nothing for atomic lists;
 //! - `atomic`, `granular` whether server-side apply owns a map or object as a whole;
 //! - `merge=key`, `retainkeys`, `replace` how strategic merge patches treat it;
@@ -147,6 +148,7 @@ fn read_property(field: &mut Field, word: &str) -> Result<(), Problem> {
             let outer = std::mem::take(&mut field.embedded).into_vec();
             field.embedded = outer.into_iter().chain([embedding]).collect();
         }
+        "alias" => field.aliases = value.split(',').map(Into::into).collect(),
         "set" => items(field)?.topology = Topology::Set,
         "keys" => {
             let keys = value.split(',').map(Into::into).collect();

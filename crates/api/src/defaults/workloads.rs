@@ -43,6 +43,10 @@ pub(super) const TYPES: &[(&str, Fill)] = &[
         admission::rule,
     ),
     (
+        "io.k8s.api.admissionregistration.v1.ExclusionRule",
+        admission::rule,
+    ),
+    (
         "io.k8s.api.admissionregistration.v1.ServiceReference",
         admission::service_reference,
     ),

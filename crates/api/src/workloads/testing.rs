@@ -83,7 +83,10 @@ pub(crate) fn texts(errors: &ErrorList) -> Vec<String> {
 }
 
 fn with_request(test: impl FnOnce(&Request<'_>)) {
-    let gates = Gates::default();
+    with_gates(Gates::default(), test);
+}
+
+pub(crate) fn with_gates<T>(gates: Gates, test: impl FnOnce(&Request<'_>) -> T) -> T {
     test(&Request {
         gates: &gates,
         now: Timestamp::from_unix(1_700_000_000, 0),
@@ -91,7 +94,7 @@ fn with_request(test: impl FnOnce(&Request<'_>)) {
         uid: "",
         groups: &[],
         extra: None,
-    });
+    })
 }
 
 /// Puts `value` at `path` (with dots, numbers for items) into a copy of `object`; `null` takes it out.

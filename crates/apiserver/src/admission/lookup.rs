@@ -1,5 +1,7 @@
 //! Objects that plugins ask for, from the caches.
 
+use std::sync::Arc;
+
 use rhumb_api::Object;
 use rhumb_cache::Entry;
 use rhumb_meta::{ObjectKey, Status};
@@ -70,6 +72,19 @@ pub(super) async fn with_revision(
     Ok(Some((object, premise(entry.modified))))
 }
 
+/// What the cache has at a key, as it is.
+pub(super) fn entry(
+    call: &Call<'_>,
+    group: &str,
+    plural: &str,
+    key: &ObjectKey,
+) -> Result<Option<Arc<Entry>>, Status> {
+    match storage(call, group, plural) {
+        Some(storage) => storage.cache.get(key).map_err(Status::internal_error),
+        None => Ok(None),
+    }
+}
+
 /// What the cache has at a key.
 pub(super) fn cached(
     call: &Call<'_>,
@@ -77,10 +92,7 @@ pub(super) fn cached(
     plural: &str,
     key: &ObjectKey,
 ) -> Result<Option<Object>, Status> {
-    let Some(storage) = storage(call, group, plural) else {
-        return Ok(None);
-    };
-    let entry = storage.cache.get(key).map_err(Status::internal_error)?;
+    let entry = entry(call, group, plural, key)?;
     entry.map(|entry| parse(&entry)).transpose()
 }
 

@@ -5,39 +5,45 @@
 //! decides is a pure function of the object and of what it looked up (`lookup.rs`).
 
 mod certificates;
+mod counts;
 mod default_classes;
 mod default_tolerations;
+mod derived;
 mod escalation;
+mod exclusions;
+mod facts;
 mod lookup;
 mod namespace_lifecycle;
+mod namespaces;
 mod node_taint;
 mod priority;
+mod rounds;
 mod runtime_class;
 mod selection;
 mod service_account;
 mod storage_protection;
 #[cfg(test)]
 mod tests;
+mod versioned;
 mod volume_resize;
+mod webhooks;
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use async_trait::async_trait;
+pub use rhumb_admission::Operation;
 use rhumb_api::Object;
 use rhumb_meta::{Revision, Status};
 
 use crate::objects::Metadata;
-use crate::resources::Call;
+use crate::request::DeleteOptions;
+use crate::resources::{Call, Registry};
+use rounds::Rounds;
+use webhooks::Services;
 
+pub use counts::Counts;
 pub use selection::{Selection, SelectionError};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
-    Create,
-    Update,
-    Delete,
-    Connect,
-}
 
 /// A write that asks for admission.
 #[derive(Debug)]
@@ -47,6 +53,16 @@ pub struct Attributes<'a> {
     /// The state before; absent for a creation.
     pub old: Option<&'a Object>,
     pub dry_run: bool,
+    /// The options of a deletion.
+    deletion: Option<&'a DeleteOptions>,
+    rounds: Rounds,
+}
+
+impl<'a> Attributes<'a> {
+    pub fn with_deletion(mut self, options: &'a DeleteOptions) -> Attributes<'a> {
+        self.deletion = Some(options);
+        self
+    }
 }
 
 impl Attributes<'_> {
@@ -145,7 +161,11 @@ pub struct Premise {
 
 /// The plugins in their order.
 #[derive(Debug)]
-pub struct Chain(Vec<Box<dyn Plugin>>);
+pub struct Chain {
+    plugins: Vec<Box<dyn Plugin>>,
+    counts: Arc<Counts>,
+    services: Arc<Services>,
+}
 
 impl Default for Chain {
     /// The plugins that are on when nobody says anything.
@@ -158,16 +178,39 @@ impl Chain {
     /// Adds a plugin that comes after all others.
     #[must_use]
     pub fn with(mut self, plugin: impl Plugin + 'static) -> Chain {
-        self.0.push(Box::new(plugin));
+        self.plugins.push(Box::new(plugin));
         self
     }
 
+    /// Webhooks of services are found from now on.
+    pub(crate) fn follow(&self, registry: &Registry) {
+        self.services.follow(registry);
+    }
+
+    /// What is counted of webhooks and policies.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Asks all in their order; once more, if somebody outside changed what others had seen before.
     pub async fn mutate(
         &self,
         attributes: &Attributes<'_>,
         mut object: Option<&mut Object>,
     ) -> Result<(), Status> {
-        for plugin in &self.0 {
+        self.round(attributes, object.as_deref_mut()).await?;
+        if attributes.rounds.begin_second() {
+            self.round(attributes, object).await?;
+        }
+        Ok(())
+    }
+
+    async fn round(
+        &self,
+        attributes: &Attributes<'_>,
+        mut object: Option<&mut Object>,
+    ) -> Result<(), Status> {
+        for plugin in &self.plugins {
             plugin.mutate(attributes, object.as_deref_mut()).await?;
         }
         Ok(())
@@ -178,7 +221,7 @@ impl Chain {
         attributes: &Attributes<'_>,
         object: Option<&Object>,
     ) -> Result<(), Status> {
-        for plugin in &self.0 {
+        for plugin in &self.plugins {
             plugin.validate(attributes, object).await?;
         }
         Ok(())
@@ -191,7 +234,7 @@ impl Chain {
         object: &Object,
     ) -> Result<Vec<Premise>, Status> {
         let mut premises = Vec::new();
-        for plugin in &self.0 {
+        for plugin in &self.plugins {
             let Some(on) = plugin.rests_on(attributes) else {
                 continue;
             };
@@ -227,6 +270,8 @@ impl Call<'_> {
             operation,
             old,
             dry_run,
+            deletion: None,
+            rounds: Rounds::default(),
         }
     }
 }

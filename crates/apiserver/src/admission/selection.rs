@@ -1,5 +1,7 @@
 //! Which plugins are on, and in which order they are asked.
 
+use rhumb_admission::Flavor;
+
 use super::certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
 use super::default_classes::{INGRESS, STORAGE};
 use super::default_tolerations::DefaultTolerations;
@@ -11,12 +13,13 @@ use super::runtime_class::RuntimeClass;
 use super::service_account::ServiceAccount;
 use super::storage_protection::StorageProtection;
 use super::volume_resize::VolumeResize;
+use super::webhooks::{Outside, Webhooks};
 use super::{Chain, Plugin};
 
 /// What a name stands for.
 enum Known {
     /// On by default, and here.
-    Here(fn() -> Box<dyn Plugin>),
+    Here(fn(&Outside) -> Box<dyn Plugin>),
     /// On by default upstream; not here yet. Naming it changes nothing.
     Later,
     /// Off by default upstream, and not here.
@@ -29,55 +32,55 @@ const ORDER: &[(&str, Known)] = &[
     ("NamespaceAutoProvision", Known::Off),
     (
         "NamespaceLifecycle",
-        Known::Here(|| Box::new(NamespaceLifecycle)),
+        Known::Here(|_| Box::new(NamespaceLifecycle)),
     ),
     ("NamespaceExists", Known::Off),
     ("LimitPodHardAntiAffinityTopology", Known::Off),
     ("LimitRanger", Known::Later),
-    ("ServiceAccount", Known::Here(|| Box::new(ServiceAccount))),
+    ("ServiceAccount", Known::Here(|_| Box::new(ServiceAccount))),
     ("NodeRestriction", Known::Off),
     (
         "TaintNodesByCondition",
-        Known::Here(|| Box::new(TaintNodesByCondition)),
+        Known::Here(|_| Box::new(TaintNodesByCondition)),
     ),
     ("AlwaysPullImages", Known::Off),
     ("ImagePolicyWebhook", Known::Off),
     ("PodSecurity", Known::Later),
     ("PodNodeSelector", Known::Off),
-    ("Priority", Known::Here(|| Box::new(Priority))),
+    ("Priority", Known::Here(|_| Box::new(Priority))),
     (
         "DefaultTolerationSeconds",
-        Known::Here(|| Box::new(DefaultTolerations)),
+        Known::Here(|_| Box::new(DefaultTolerations)),
     ),
     ("PodTolerationRestriction", Known::Off),
     ("EventRateLimit", Known::Off),
     ("ExtendedResourceToleration", Known::Off),
-    ("DefaultStorageClass", Known::Here(|| Box::new(STORAGE))),
+    ("DefaultStorageClass", Known::Here(|_| Box::new(STORAGE))),
     (
         "StorageObjectInUseProtection",
-        Known::Here(|| Box::new(StorageProtection)),
+        Known::Here(|_| Box::new(StorageProtection)),
     ),
     ("PodGroupProtection", Known::Later),
     ("OwnerReferencesPermissionEnforcement", Known::Off),
     (
         "PersistentVolumeClaimResize",
-        Known::Here(|| Box::new(VolumeResize)),
+        Known::Here(|_| Box::new(VolumeResize)),
     ),
-    ("RuntimeClass", Known::Here(|| Box::new(RuntimeClass))),
+    ("RuntimeClass", Known::Here(|_| Box::new(RuntimeClass))),
     (
         "CertificateApproval",
-        Known::Here(|| Box::new(CertificateApproval)),
+        Known::Here(|_| Box::new(CertificateApproval)),
     ),
     (
         "CertificateSigning",
-        Known::Here(|| Box::new(CertificateSigning)),
+        Known::Here(|_| Box::new(CertificateSigning)),
     ),
     ("ClusterTrustBundleAttest", Known::Later),
     (
         "CertificateSubjectRestriction",
-        Known::Here(|| Box::new(CertificateSubjectRestriction)),
+        Known::Here(|_| Box::new(CertificateSubjectRestriction)),
     ),
-    ("DefaultIngressClass", Known::Here(|| Box::new(INGRESS))),
+    ("DefaultIngressClass", Known::Here(|_| Box::new(INGRESS))),
     ("DenyServiceExternalIPs", Known::Off),
     ("PodTopologyLabels", Known::Later),
     ("PodGroupWorkloadExists", Known::Later),
@@ -85,9 +88,15 @@ const ORDER: &[(&str, Known)] = &[
     ("JobValidation", Known::Later),
     ("PodResizeValidator", Known::Later),
     ("MutatingAdmissionPolicy", Known::Later),
-    ("MutatingAdmissionWebhook", Known::Later),
+    (
+        "MutatingAdmissionWebhook",
+        Known::Here(|outside| Box::new(Webhooks::new(Flavor::Mutating, outside))),
+    ),
     ("ValidatingAdmissionPolicy", Known::Later),
-    ("ValidatingAdmissionWebhook", Known::Later),
+    (
+        "ValidatingAdmissionWebhook",
+        Known::Here(|outside| Box::new(Webhooks::new(Flavor::Validating, outside))),
+    ),
     ("ResourceQuota", Known::Later),
     ("AlwaysDeny", Known::Off),
 ];
@@ -143,16 +152,21 @@ impl Selection {
 
     /// The plugins that are on. That nobody grants what they do not have is no plugin upstream, and always on.
     pub fn chain(&self) -> Chain {
+        let outside = Outside::default();
         let mut plugins: Vec<Box<dyn Plugin>> = ORDER
             .iter()
             .filter(|(name, _)| !self.disabled.iter().any(|disabled| disabled == name))
             .filter_map(|(_, known)| match known {
-                Known::Here(make) => Some(make()),
+                Known::Here(make) => Some(make(&outside)),
                 Known::Later | Known::Off => None,
             })
             .collect();
         plugins.push(Box::new(Escalation));
-        Chain(plugins)
+        Chain {
+            plugins,
+            counts: outside.counts,
+            services: outside.services,
+        }
     }
 }
 
@@ -201,10 +215,10 @@ mod tests {
 
     #[test]
     fn what_is_disabled_is_not_asked() {
-        let all = Chain::default().0.len();
+        let all = Chain::default().plugins.len();
         let selection = Selection::new(&[], &names("Priority LimitRanger")).expect("known names");
         let chain = selection.chain();
-        assert_eq!(chain.0.len(), all - 1);
+        assert_eq!(chain.plugins.len(), all - 1);
         assert!(!format!("{chain:?}").contains("Priority"));
     }
 }

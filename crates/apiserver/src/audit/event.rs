@@ -74,6 +74,8 @@ pub struct Event {
     pub impersonated: Option<Arc<User>>,
     pub code: u16,
     pub failure: Option<Box<Status>>,
+    /// What admission had to say.
+    pub notes: Vec<(String, String)>,
     /// Whether the request was allowed, and why; `None` if nobody asked.
     pub decision: Option<(bool, String)>,
     /// What was sent, if the level asks for it: JSON, or a patch as it came.
@@ -191,8 +193,14 @@ impl Event {
             + 2 * self.facts.uri.len()
             + self.facts.user_agent.len()
             + message
+            + self.notes_bytes()
             + body(&self.request)
             + body(&self.answer)
+    }
+
+    fn notes_bytes(&self) -> usize {
+        let notes = self.notes.iter();
+        notes.map(|(key, value)| key.len() + value.len()).sum()
     }
 
     fn annotations(&self) -> Option<Value> {
@@ -204,6 +212,9 @@ impl Event {
             let decision = if *allowed { "allow" } else { "forbid" };
             annotations.insert("authorization.k8s.io/decision".into(), decision.into());
             annotations.insert("authorization.k8s.io/reason".into(), reason.clone().into());
+        }
+        for (key, value) in &self.notes {
+            annotations.insert(key.clone(), value.clone().into());
         }
         (!annotations.is_empty()).then_some(Value::Object(annotations))
     }

@@ -270,6 +270,7 @@ mod tests {
             impersonated: None,
             code: 200,
             failure: None,
+            notes: Vec::new(),
             decision: Some((true, String::new())),
             request: None,
             answer: None,

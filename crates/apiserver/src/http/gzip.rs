@@ -28,6 +28,7 @@ pub fn compress_if_long(reply: Reply, accepted: bool) -> Reply {
         failure,
         logged,
         keeper,
+        annotations,
     } = reply;
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
@@ -43,6 +44,7 @@ pub fn compress_if_long(reply: Reply, accepted: bool) -> Reply {
         failure,
         logged,
         keeper,
+        annotations,
     }
 }
 

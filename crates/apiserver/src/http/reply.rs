@@ -39,6 +39,8 @@ pub struct Reply {
     pub body: Body,
     /// What failed, for the audit log.
     pub failure: Option<Box<Status>>,
+    /// What the audit log is to know beside that.
+    pub annotations: Vec<(String, String)>,
     pub logged: Logged,
     /// Takes over what lives as long as the answer, where that is longer than the body: a WebSocket.
     pub keeper: Option<Sender<Box<dyn Any + Send>>>,
@@ -53,6 +55,7 @@ impl Reply {
             headers,
             body,
             failure: None,
+            annotations: Vec::new(),
             logged: Logged::Body,
             keeper: None,
         }

@@ -147,6 +147,7 @@ impl Metrics {
         caches.register_collector(Box::new(Caches::of(api)));
         let encoded = encode_registry(&mut text, &self.exposition)
             .and_then(|()| encode_registry(&mut text, &caches))
+            .and_then(|()| encode_registry(&mut text, api.admission.counts().exposition()))
             .and_then(|()| encode_eof(&mut text));
         match encoded {
             Ok(()) => Reply::new(StatusCode::OK, CONTENT_TYPE, Body::full(text)),

@@ -35,6 +35,10 @@ pub struct Call<'a> {
     pub user: &'a User,
     pub now: Timestamp,
     pub warnings: Mutex<Vec<String>>,
+    /// For the audit log; `None` where nobody reads it.
+    pub annotations: Option<Mutex<Vec<(String, String)>>>,
+    /// Whether it is the server's own: nobody outside is asked about it.
+    pub is_own: bool,
     /// Only where the audit log has the body.
     pub recorder: Option<&'a Recorder>,
 }
@@ -56,6 +60,8 @@ impl<'a> Call<'a> {
             user: self.user,
             now: self.now,
             warnings: Mutex::default(),
+            annotations: self.annotations.as_ref().map(|_| Mutex::default()),
+            is_own: self.is_own,
             recorder: self.recorder,
         })
     }
@@ -103,8 +109,30 @@ impl Call<'_> {
             .push(warning.into());
     }
 
+    pub(super) fn tell(&self, warnings: Vec<String>) {
+        warnings.into_iter().for_each(|warning| self.warn(warning));
+    }
+
     pub fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Tells the audit log something. The first value of a key stays.
+    pub fn annotate(&self, key: impl Into<String>, value: impl Into<String>) {
+        if let Some(annotations) = &self.annotations {
+            let mut annotations = annotations.lock().unwrap_or_else(PoisonError::into_inner);
+            let key = key.into();
+            if !annotations.iter().any(|(known, _)| *known == key) {
+                annotations.push((key, value.into()));
+            }
+        }
+    }
+
+    pub fn take_annotations(&self) -> Vec<(String, String)> {
+        let Some(annotations) = &self.annotations else {
+            return Vec::new();
+        };
+        std::mem::take(&mut annotations.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) fn is_answer_logged(&self) -> bool {

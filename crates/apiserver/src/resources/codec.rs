@@ -56,6 +56,7 @@ impl Call<'_> {
             Media::Protobuf => self.decode_protobuf(expected),
         };
         let decoded = decoded.map_err(|misfit| misfit.status(expected.kind, &self.body))?;
+        self.tell(decoded.respelled);
         match self.strictly(&decoded.problems, validation) {
             Ok(()) => {
                 let object = named(decoded.object, expected);
@@ -133,6 +134,7 @@ impl Call<'_> {
                 .map(|object| Decoded {
                     object,
                     problems: Vec::new(),
+                    respelled: Vec::new(),
                 })
                 .map_err(|error| error.to_string())
         };

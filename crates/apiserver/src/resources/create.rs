@@ -40,10 +40,10 @@ pub(super) async fn create_object(
     mut object: Object,
     dry_run: bool,
 ) -> Result<Object, Status> {
-    let generated = object.name().is_empty() && !object.meta_str("generateName").is_empty();
     object.set_meta("uid", uuid::Uuid::new_v4().to_string());
     object.set_time("creationTimestamp", call.now);
     call.admit_create(&mut object, dry_run).await?;
+    let generated = object.name().is_empty() && !object.meta_str("generateName").is_empty();
     if !generated {
         return store_new(call, object, dry_run).await;
     }

@@ -243,6 +243,7 @@ impl Edit for Remove<'_> {
             let old = Some(&current.object);
             let dry_run = self.options.dry_run;
             let attributes = self.call.attributes(Operation::Delete, old, dry_run);
+            let attributes = attributes.with_deletion(self.options);
             self.call.api.admission.admit(&attributes, None).await?;
         }
         let mut object = current.object.clone();

@@ -29,7 +29,10 @@ mod tests;
 pub use call::Call;
 pub use companions::{Chosen, Claim, CompanionSet, Companions};
 pub(crate) use create::generate_name;
-pub use registry::{Registry, RegistryError, Resource, Storage, Version, forms, stored_kinds};
+pub(crate) use patch::JsonPatch;
+pub use registry::{
+    Asked, Registry, RegistryError, Resource, Storage, Version, forms, stored_kinds,
+};
 pub(crate) use store_status::{history_status, shutting_down, store_status};
 pub(crate) use watch::{Frames, frames};
 pub use watch_events::{SIZES, Sent, WatchEvents};

@@ -4,9 +4,11 @@ use rhumb_api::{Generation, Object, View, fields, metadata};
 use rhumb_meta::Status;
 use rhumb_meta::field::ErrorList;
 
-use super::{Call, Claim, Storage};
-use crate::admission;
+use super::create::place_in_namespace;
+use super::update::check_name;
+use super::{Call, Claim, Resource, Storage, Version};
 use crate::objects::{Metadata, MetadataMut};
+use crate::{Api, admission};
 
 /// Which part of an object an update is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,20 +28,25 @@ impl Part {
     }
 }
 
-impl Call<'_> {
-    /// From the version of the request to the one that is stored, with its defaults.
-    pub(super) fn to_stored(&self, object: &mut Object) -> Result<(), Status> {
-        self.api.defaults.apply(self.version.schema, object);
-        let storage = self.storage()?;
-        if let Some(conversion) = &self.version.served.conversion {
+impl Api {
+    /// From a version to the one that is stored, with its defaults.
+    pub(crate) fn to_stored(
+        &self,
+        resource: &Resource,
+        version: &Version,
+        storage: &Storage,
+        object: &mut Object,
+    ) -> Result<(), Status> {
+        self.defaults.apply(version.schema, object);
+        if let Some(conversion) = &version.served.conversion {
             (conversion.to_stored)(object);
             object.insert("apiVersion".into(), storage.api_version.clone().into());
             self.check_converted(storage, object)?;
-            self.api.defaults.apply(storage.schema, object);
+            self.defaults.apply(storage.schema, object);
         }
-        self.resource.kind.rules.default(object);
+        resource.kind.rules.default(object);
         // Rules compare what is sent with what is stored, which has this form.
-        rhumb_schema::conform(self.api.table, storage.schema, object);
+        rhumb_schema::conform(self.table, storage.schema, object);
         Ok(())
     }
 
@@ -50,19 +57,33 @@ impl Call<'_> {
             whole: false,
         };
         let value = serde_json::Value::Object(std::mem::take(object));
-        let decoded = rhumb_schema::decode_value(self.api.table, storage.schema, &value, options)
+        let decoded = rhumb_schema::decode_value(self.table, storage.schema, &value, options)
             .map_err(|error| Status::bad_request(error.to_string()))?;
         *object = decoded.object;
         Ok(())
     }
 
+    /// From the stored version to another.
+    pub(crate) fn to_served(&self, version: &Version, object: &mut Object) {
+        if let Some(conversion) = &version.served.conversion {
+            (conversion.from_stored)(object);
+            object.insert("apiVersion".into(), version.api_version.clone().into());
+            rhumb_schema::conform(self.table, version.schema, object);
+        }
+    }
+}
+
+impl Call<'_> {
+    /// From the version of the request to the one that is stored, with its defaults.
+    pub(super) fn to_stored(&self, object: &mut Object) -> Result<(), Status> {
+        let storage = self.storage()?;
+        self.api
+            .to_stored(self.resource, self.version, storage, object)
+    }
+
     /// From the stored version to the one of the request.
     pub(super) fn to_served(&self, object: &mut Object) {
-        if let Some(conversion) = &self.version.served.conversion {
-            (conversion.from_stored)(object);
-            object.insert("apiVersion".into(), self.version.api_version.clone().into());
-            rhumb_schema::conform(self.api.table, self.version.schema, object);
-        }
+        self.api.to_served(self.version, object);
     }
 
     /// What admission makes of a new object.
@@ -73,7 +94,13 @@ impl Call<'_> {
     ) -> Result<(), Status> {
         let attributes = self.attributes(admission::Operation::Create, None, dry_run);
         let chain = &self.api.admission;
-        chain.mutate(&attributes, Some(object)).await
+        chain.mutate(&attributes, Some(object)).await?;
+        if object.uid().is_empty() || object.meta_str("creationTimestamp").is_empty() {
+            return Err(Status::internal_error(
+                "system metadata was not initialized",
+            ));
+        }
+        place_in_namespace(self, object)
     }
 
     /// All else that stands between a new object and the store, but for the commit.
@@ -126,6 +153,9 @@ impl Call<'_> {
         let chain = &self.api.admission;
         if part != Part::Admitted {
             chain.mutate(&attributes, Some(&mut new)).await?;
+            // Whoever changed it cannot have moved it.
+            place_in_namespace(self, &mut new)?;
+            check_name(self, &new)?;
         }
         let claim = if part.is_main() {
             self.complete(&mut new, Some(old), dry_run)?

@@ -63,6 +63,8 @@ pub(super) struct Admitted<'a> {
     /// How to go on as a WebSocket, if the client asks for one.
     pub(super) upgrade: Option<OnUpgrade>,
     pub(super) recorder: Option<&'a Recorder>,
+    /// Whether the audit log has it at all.
+    pub(super) is_audited: bool,
 }
 
 impl Service {
@@ -202,6 +204,7 @@ impl Service {
             now,
             upgrade,
             recorder: trace.recorder(),
+            is_audited: trace.is_audited(),
         };
         route::answer(self, admitted).await
     }

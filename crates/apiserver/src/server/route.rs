@@ -211,6 +211,8 @@ async fn resource(service: &Service, mut request: Admitted<'_>) -> Result<Reply,
         user: &request.user,
         now: request.now,
         warnings: Mutex::new(Vec::new()),
+        annotations: request.is_audited.then(Mutex::default),
+        is_own: false,
         recorder: request.recorder,
     };
     if let Some(upgrade) = upgrade
@@ -220,11 +222,12 @@ async fn resource(service: &Service, mut request: Admitted<'_>) -> Result<Reply,
         let frames = frames(&call).await?;
         return websocket::serve(&service.sockets, &request.headers, upgrade, frames);
     }
-    let reply = match call.answer().await {
+    let mut reply = match call.answer().await {
         Ok(Some(reply)) => reply,
         Ok(None) => return Err(generic::method_not_allowed()),
         Err(status) => Reply::status_for(&status, request.headers.get(ACCEPT)),
     };
+    reply.annotations = call.take_annotations();
     let warnings = call.take_warnings();
     Ok(reply.warn(warnings.iter().map(String::as_str)))
 }

@@ -86,6 +86,10 @@ impl Trace {
         self.audit.as_ref()?.recorder.as_ref()
     }
 
+    pub(super) fn is_audited(&self) -> bool {
+        self.audit.is_some()
+    }
+
     /// Remembers whether the request was allowed, and why.
     pub(super) fn decision(&mut self, decision: Result<Grant, Status>) -> Result<(), Status> {
         match decision {
@@ -157,6 +161,7 @@ impl Trace {
             impersonated: self.impersonated.take(),
             code: reply.code.as_u16(),
             failure: reply.failure.take(),
+            notes: std::mem::take(&mut reply.annotations),
             decision: self.decision.take().map(|decision| match decision {
                 Ok(grant) => (true, grant.to_string()),
                 Err(()) => (false, String::new()),

@@ -175,6 +175,8 @@ impl<'a> Batch<'a> {
             user: &self.user,
             now: self.api.clock.wall(),
             warnings: Mutex::new(Vec::new()),
+            annotations: None,
+            is_own: true,
             recorder: None,
         };
         let mut companions = Vec::new();

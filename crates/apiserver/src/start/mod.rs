@@ -86,6 +86,7 @@ impl Api {
         let accounts = accounts::Accounts::new(&registry, uses);
         let (authenticator, issuer) =
             service_accounts(options.issuer, options.service_account_key, accounts);
+        options.admission.follow(&registry);
         let api = Arc::new(Api {
             store: options.store,
             hub,

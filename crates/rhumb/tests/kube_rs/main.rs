@@ -6,6 +6,7 @@ mod program;
 mod access;
 mod durability;
 mod examples;
+mod exclusion_rules;
 mod linear;
 mod make;
 mod namespace_label;

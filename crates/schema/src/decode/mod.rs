@@ -5,6 +5,7 @@
 
 mod base64;
 mod scalars;
+mod spelling;
 mod spot;
 mod times;
 mod walk;
@@ -15,6 +16,8 @@ use serde_json::Value;
 use crate::json;
 use crate::{Object, Table, TypeId};
 use walk::{Stop, Walk};
+
+pub use spelling::Speller;
 
 pub(crate) use scalars::{canonical_quantity, float, zero};
 pub(crate) use times::{canonical_micro_time, canonical_time};
@@ -46,6 +49,8 @@ pub struct Decoded {
     pub object: Object,
     /// Unknown and duplicate fields, in upstream's words and order. What to do about them is the caller's choice.
     pub problems: Vec<String>,
+    /// Fields that came by another name than they have: `webhooks[0].exclusionRules: stored as excludeResourceRules`.
+    pub respelled: Vec<String>,
 }
 
 /// Why something cannot be read, in upstream's words.
@@ -107,10 +112,7 @@ fn finish(
         Ok(object) => {
             return match walk.first_error() {
                 Some(error) => Err(DecodeError(error)),
-                None => Ok(Decoded {
-                    object,
-                    problems: walk.into_problems(),
-                }),
+                None => Ok(walk.decoded(object)),
             };
         }
         Err(stop) => stop,

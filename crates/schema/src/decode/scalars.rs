@@ -5,7 +5,8 @@ use serde_json::{Number, Value};
 
 use super::base64;
 use super::spot;
-use super::walk::{Here, Read, Stop, Walk};
+use super::spot::Here;
+use super::walk::{Read, Stop, Walk};
 use crate::{Object, Shape};
 
 impl Walk<'_, '_> {

@@ -16,6 +16,8 @@ pub(super) struct Spot<'a> {
     pub(super) step: Step<'a>,
 }
 
+pub(super) type Here<'s> = Option<&'s Spot<'s>>;
+
 /// From the outermost step to the innermost.
 fn steps<'a>(spot: Option<&'a Spot<'a>>) -> Vec<Step<'a>> {
     let mut steps: Vec<Step<'a>> = std::iter::successors(spot, |spot| spot.before)
@@ -39,7 +41,7 @@ pub(super) fn path(spot: Option<&Spot<'_>>, name: &str) -> String {
     path
 }
 
-fn append(path: &mut String, name: &str) {
+pub(super) fn append(path: &mut String, name: &str) {
     if !path.is_empty() {
         path.push('.');
     }

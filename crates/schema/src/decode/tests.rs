@@ -42,7 +42,11 @@ fn objects_are_read_as_upstream_does() {
         let problems = case.problems;
         let theirs = case
             .object
-            .map(|object| Decoded { object, problems })
+            .map(|object| Decoded {
+                object,
+                problems,
+                respelled: Vec::new(),
+            })
             .ok_or_else(|| DecodeError(case.error.expect("an answer")));
         if ours != theirs {
             wrong.push(format!(

@@ -9,9 +9,10 @@ use rhumb_meta::gotext;
 use serde_json::Value;
 
 use super::scalars::zero;
-use super::spot::{self, Spot, Step};
+use super::spelling::{self, Aliases};
+use super::spot::{self, Here, Spot, Step};
 use super::times::{canonical_micro_time, canonical_time};
-use super::{MAX_DEPTH, NO_KIND, Options};
+use super::{Decoded, MAX_DEPTH, NO_KIND, Options};
 use crate::json::{Malformed, Reader};
 use crate::{Field, Items, Object, Shape, Table, Type, TypeId};
 
@@ -38,13 +39,12 @@ pub(super) struct Walk<'t, 'i> {
     depth: usize,
     problems: Vec<String>,
     seen_problems: HashSet<String>,
+    respelled: Vec<String>,
     /// The first value that did not fit.
     mismatch: Option<String>,
     /// The same for `kind` and `apiVersion`, which upstream reads before all else.
     kind_mismatch: Option<String>,
 }
-
-pub(super) type Here<'s> = Option<&'s Spot<'s>>;
 
 /// `None` where Go has the zero value.
 pub(super) type Read = Result<Option<Value>, Stop>;
@@ -58,13 +58,19 @@ impl<'t, 'i> Walk<'t, 'i> {
             depth: 0,
             problems: Vec::new(),
             seen_problems: HashSet::new(),
+            respelled: Vec::new(),
             mismatch: None,
             kind_mismatch: None,
         }
     }
 
-    pub(super) fn into_problems(self) -> Vec<String> {
-        self.problems
+    /// What is to be told of an object that was read.
+    pub(super) fn decoded(self, object: Object) -> Decoded {
+        Decoded {
+            object,
+            problems: self.problems,
+            respelled: self.respelled,
+        }
     }
 
     pub(super) fn kind_error(&mut self) -> Option<String> {
@@ -173,19 +179,29 @@ impl<'t, 'i> Walk<'t, 'i> {
         self.reader.open(b'{')?;
         let mut first = true;
         let mut seen = Seen::default();
+        let mut aliases = Aliases::default();
         let refilled = !object.is_empty();
         while let Some(name) = self.reader.key(&mut first)? {
-            let Some(at) = of.position(&name) else {
+            let known = of.position(&name);
+            let Some(at) = known.or_else(|| of.position_of_alias(&name)) else {
                 self.unknown_field(of, &name, &mut object, here)?;
                 continue;
             };
             let field = &of.fields[at];
             let again = seen.again(at);
+            aliases.check(field, &name, again, here)?;
             if again {
                 self.problem("duplicate field", here, &name);
             }
+            if known.is_none() && self.respelled.len() < MAX_PROBLEMS {
+                self.respelled.push(spelling::stored_as(here, &name, field));
+            }
+            let name = match known {
+                Some(_) => name.into_owned(),
+                None => field.name.to_string(),
+            };
             let old = match again || refilled {
-                true => object.remove(&*name),
+                true => object.remove(&name),
                 false => None,
             };
             let spot = Spot {
@@ -193,7 +209,7 @@ impl<'t, 'i> Walk<'t, 'i> {
                 step: Step::Field(of, field),
             };
             if let Some(value) = self.value(&field.shape, old, Some(&spot))? {
-                object.insert(name.into_owned(), value);
+                object.insert(name, value);
             }
         }
         Ok(object)

@@ -57,6 +57,24 @@ fn objects_are_written_and_read_as_upstream_does() {
     }
 }
 
+/// Readers that know upstream's fields alone find them where they always were.
+#[test]
+fn fields_of_ours_leave_the_numbers_of_others_alone() {
+    let (table, rule) = (
+        Table::builtin(),
+        named("io.k8s.api.admissionregistration.v1.ExclusionRule"),
+    );
+    let upstream = named("io.k8s.api.admissionregistration.v1.NamedRuleWithOperations");
+    let ours = object(
+        json!({"operations": ["CREATE"], "resourceNames": ["n"], "scope": "*",
+        "namespaces": ["a"], "namespaceSelector": {}}),
+    );
+    let bytes = encode(table, rule, &ours).expect("written");
+    let read = decode(table, upstream, &bytes).expect("read");
+    let expect = json!({"operations": ["CREATE"], "resourceNames": ["n"], "scope": "*"});
+    assert_eq!(Value::Object(read), expect);
+}
+
 #[test]
 fn every_shape_survives() {
     check_round_trip(
@@ -101,6 +119,16 @@ fn every_shape_survives() {
         json!({"spec": {"matchConstraints": {"resourceRules": [
             {"apiGroups": [""], "operations": ["CREATE"], "resources": ["*"], "resourceNames": ["n"], "scope": "*"},
         ]}}}),
+    );
+    let rule = json!({"apiGroups": [""], "resources": ["*"], "resourceNames": ["n"], "scope": "Namespaced",
+        "namespaces": ["a", "b"], "namespaceSelector": {"matchLabels": {"c": "d"}}});
+    check_round_trip(
+        "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicyBinding",
+        json!({"spec": {"matchResources": {"excludeResourceRules": [rule, {"namespaceSelector": {}}]}}}),
+    );
+    check_round_trip(
+        "io.k8s.api.admissionregistration.v1.ValidatingWebhookConfiguration",
+        json!({"webhooks": [{"name": "a.b.c", "excludeResourceRules": [rule]}]}),
     );
     check_round_trip(
         "io.k8s.api.apps.v1.ControllerRevision",

@@ -6,6 +6,7 @@ use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::labels::ValidationOptions;
 use rhumb_meta::validation;
 
+use super::exclusion;
 use crate::View;
 use crate::workloads::checks;
 
@@ -18,37 +19,42 @@ pub(super) const REINVOCATION_POLICIES: &[&str] = &["IfNeeded", "Never"];
 /// A list of rules, each with the operations it is about.
 pub(super) fn validate_rules(rules: &View<'_>, errors: &mut ErrorList) {
     for rule in rules.items() {
-        validate_rule(&rule, errors);
+        validate_rule(&rule, Empty::IsMissing, errors);
     }
 }
 
-/// As [`validate_rules`], with names of objects in each.
-fn validate_named_rules(rules: &View<'_>, errors: &mut ErrorList) {
-    for rule in rules.items() {
-        let mut seen = HashSet::new();
-        for name in rule.field("resourceNames").items() {
-            checks::problems(&name, validation::path_segment_name(name.str()), errors);
-            if !seen.insert(name.str().to_owned()) {
-                errors.push(Error::duplicate(name.path(), name.str()));
-            }
+/// What a rule means that has no groups, versions, operations or resources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Empty {
+    IsMissing,
+    IsAll,
+}
+
+/// A rule that has names of objects too.
+pub(super) fn validate_named_rule(rule: &View<'_>, empty: Empty, errors: &mut ErrorList) {
+    let mut seen = HashSet::new();
+    for name in rule.field("resourceNames").items() {
+        checks::problems(&name, validation::path_segment_name(name.str()), errors);
+        if !seen.insert(name.str().to_owned()) {
+            errors.push(Error::duplicate(name.path(), name.str()));
         }
-        validate_rule(&rule, errors);
     }
+    validate_rule(rule, empty, errors);
 }
 
-fn validate_rule(rule: &View<'_>, errors: &mut ErrorList) {
+fn validate_rule(rule: &View<'_>, empty: Empty, errors: &mut ErrorList) {
     let operations = rule.field("operations");
-    validate_wildcard(&operations, "operations", errors);
+    validate_wildcard(&operations, "operations", empty, errors);
     for operation in operations.items() {
         checks::one_of(&operation, OPERATIONS, errors);
     }
-    validate_wildcard(&rule.field("apiGroups"), "API groups", errors);
+    validate_wildcard(&rule.field("apiGroups"), "API groups", empty, errors);
     let versions = rule.field("apiVersions");
-    validate_wildcard(&versions, "API versions", errors);
+    validate_wildcard(&versions, "API versions", empty, errors);
     for version in versions.items().filter(View::is_empty) {
         version.required(errors, "");
     }
-    validate_resources(&rule.field("resources"), errors);
+    validate_resources(&rule.field("resources"), empty, errors);
     checks::one_of(
         &rule.field("scope"),
         &["*", "Cluster", "Namespaced"],
@@ -56,9 +62,9 @@ fn validate_rule(rule: &View<'_>, errors: &mut ErrorList) {
     );
 }
 
-/// A list that is not empty, in which a star stands alone.
-fn validate_wildcard(list: &View<'_>, what: &str, errors: &mut ErrorList) {
-    if list.is_empty() {
+/// A list in which a star stands alone.
+fn validate_wildcard(list: &View<'_>, what: &str, empty: Empty, errors: &mut ErrorList) {
+    if list.is_empty() && empty == Empty::IsMissing {
         list.required(errors, "");
     }
     if list.len() > 1 && list.items().any(|item| item.str() == "*") {
@@ -68,8 +74,8 @@ fn validate_wildcard(list: &View<'_>, what: &str, errors: &mut ErrorList) {
 }
 
 /// `pods`, `pods/log`, `pods/*`, `*/scale`, `*` or `*/*`: none that another has in it already.
-fn validate_resources(resources: &View<'_>, errors: &mut ErrorList) {
-    if resources.is_empty() {
+fn validate_resources(resources: &View<'_>, empty: Empty, errors: &mut ErrorList) {
+    if resources.is_empty() && empty == Empty::IsMissing {
         resources.required(errors, "");
     }
     let mut all_of_resource = HashSet::new();
@@ -114,7 +120,11 @@ fn validate_resources(resources: &View<'_>, errors: &mut ErrorList) {
 }
 
 /// The `matchConstraints` of a policy, and the `matchResources` of a binding.
-pub(super) fn validate_match_resources(matching: &View<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_match_resources(
+    matching: &View<'_>,
+    context: exclusion::Context<'_>,
+    errors: &mut ErrorList,
+) {
     if !matching.exists() {
         return;
     }
@@ -126,8 +136,10 @@ pub(super) fn validate_match_resources(matching: &View<'_>, errors: &mut ErrorLi
         }
         checks::validate_selector(&selector, ValidationOptions::default(), errors);
     }
-    validate_named_rules(&matching.field("resourceRules"), errors);
-    validate_named_rules(&matching.field("excludeResourceRules"), errors);
+    for rule in matching.field("resourceRules").items() {
+        validate_named_rule(&rule, Empty::IsMissing, errors);
+    }
+    exclusion::validate_of_matching(matching, context, errors);
 }
 
 /// What a mutating policy may be about: there is nothing to change in what is deleted.

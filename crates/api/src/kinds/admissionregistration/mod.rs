@@ -1,5 +1,8 @@
 //! The kinds of this group.
 
+mod exclusion;
+#[cfg(test)]
+mod exclusion_tests;
 mod matching;
 mod mutating_admission_policy;
 mod mutating_admission_policy_binding;

@@ -2,9 +2,9 @@
 
 use rhumb_meta::field::{Error, ErrorList};
 
-use super::{matching, policies};
+use super::{exclusion, matching, policies};
 use crate::workloads::checks;
-use crate::{Generation, Kind, Request, Rules, Scope, View};
+use crate::{Generation, Kind, Object, Request, Rules, Scope, View};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -26,18 +26,26 @@ pub(super) fn kind() -> Kind {
 struct MutatingAdmissionPolicy;
 
 impl Rules for MutatingAdmissionPolicy {
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
-        validate(&object.field("spec"), None, errors);
+    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
+        exclusion::drop_from_matching(object, None, policies::CONSTRAINTS, request);
+    }
+
+    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
+        exclusion::drop_from_matching(object, Some(old), policies::CONSTRAINTS, request);
+    }
+
+    fn validate_create(&self, object: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
+        validate(object, None, request, errors);
     }
 
     fn validate_update(
         &self,
         object: &View<'_>,
         old: &View<'_>,
-        _: &Request<'_>,
+        request: &Request<'_>,
         errors: &mut ErrorList,
     ) {
-        validate(&object.field("spec"), Some(&old.field("spec")), errors);
+        validate(object, Some(old), request, errors);
     }
 
     fn warnings(&self, object: &View<'_>, _: Option<&View<'_>>, warnings: &mut Vec<String>) {
@@ -45,10 +53,17 @@ impl Rules for MutatingAdmissionPolicy {
     }
 }
 
-fn validate(spec: &View<'_>, old: Option<&View<'_>>, errors: &mut ErrorList) {
-    policies::validate_head(spec, errors);
-    matching::validate_mutating_operations(&spec.field("matchConstraints"), errors);
-    policies::validate_conditions(spec, old, errors);
+fn validate(
+    object: &View<'_>,
+    old: Option<&View<'_>>,
+    request: &Request<'_>,
+    errors: &mut ErrorList,
+) {
+    let spec = object.field("spec");
+    let context = exclusion::Context::new(old, policies::CONSTRAINTS, request);
+    policies::validate_head(&spec, context, errors);
+    matching::validate_mutating_operations(&spec.field(policies::CONSTRAINTS), errors);
+    policies::validate_conditions(&spec, old, errors);
     policies::validate_variables(&spec.field("variables"), errors);
     let mutations = spec.field("mutations");
     if mutations.is_empty() {

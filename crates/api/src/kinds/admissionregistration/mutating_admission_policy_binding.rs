@@ -2,8 +2,8 @@
 
 use rhumb_meta::field::ErrorList;
 
-use super::{matching, policies};
-use crate::{Generation, Kind, Request, Rules, Scope, View};
+use super::{exclusion, matching, policies};
+use crate::{Generation, Kind, Object, Request, Rules, Scope, View};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -25,18 +25,26 @@ pub(super) fn kind() -> Kind {
 struct MutatingAdmissionPolicyBinding;
 
 impl Rules for MutatingAdmissionPolicyBinding {
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
-        validate(&object.field("spec"), errors);
+    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
+        exclusion::drop_from_matching(object, None, policies::RESOURCES, request);
+    }
+
+    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
+        exclusion::drop_from_matching(object, Some(old), policies::RESOURCES, request);
+    }
+
+    fn validate_create(&self, object: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
+        validate(object, None, request, errors);
     }
 
     fn validate_update(
         &self,
         object: &View<'_>,
-        _: &View<'_>,
-        _: &Request<'_>,
+        old: &View<'_>,
+        request: &Request<'_>,
         errors: &mut ErrorList,
     ) {
-        validate(&object.field("spec"), errors);
+        validate(object, Some(old), request, errors);
     }
 
     fn warnings(&self, object: &View<'_>, _: Option<&View<'_>>, warnings: &mut Vec<String>) {
@@ -44,7 +52,14 @@ impl Rules for MutatingAdmissionPolicyBinding {
     }
 }
 
-fn validate(spec: &View<'_>, errors: &mut ErrorList) {
-    policies::validate_binding(spec, errors);
-    matching::validate_mutating_operations(&spec.field("matchResources"), errors);
+fn validate(
+    object: &View<'_>,
+    old: Option<&View<'_>>,
+    request: &Request<'_>,
+    errors: &mut ErrorList,
+) {
+    let spec = object.field("spec");
+    let context = exclusion::Context::new(old, policies::RESOURCES, request);
+    policies::validate_binding(&spec, context, errors);
+    matching::validate_mutating_operations(&spec.field(policies::RESOURCES), errors);
 }

@@ -4,7 +4,7 @@ use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::labels::ValidationOptions;
 use rhumb_meta::validation;
 
-use super::matching;
+use super::{exclusion, matching};
 use crate::View;
 use crate::workloads::checks;
 
@@ -33,17 +33,25 @@ const RESERVED: &[&str] = &[
     "while",
 ];
 
+/// What is matched, in a policy and in a binding.
+pub(super) const CONSTRAINTS: &str = "matchConstraints";
+pub(super) const RESOURCES: &str = "matchResources";
+
 /// The head of a policy, up to its conditions.
-pub(super) fn validate_head(spec: &View<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_head(
+    spec: &View<'_>,
+    context: exclusion::Context<'_>,
+    errors: &mut ErrorList,
+) {
     let failure = spec.field("failurePolicy");
     matching::one_of_required(&failure, matching::FAILURE_POLICIES, errors);
     validate_param_kind(&spec.field("paramKind"), errors);
-    let constraints = spec.field("matchConstraints");
+    let constraints = spec.field(CONSTRAINTS);
     if !constraints.exists() {
         constraints.required(errors, "");
         return;
     }
-    matching::validate_match_resources(&constraints, errors);
+    matching::validate_match_resources(&constraints, context, errors);
     let rules = constraints.field("resourceRules");
     if rules.is_empty() {
         rules.required(errors, "");
@@ -53,6 +61,7 @@ pub(super) fn validate_head(spec: &View<'_>, errors: &mut ErrorList) {
 /// Conditions that have not changed are as right as they were.
 pub(super) fn validate_conditions(spec: &View<'_>, old: Option<&View<'_>>, errors: &mut ErrorList) {
     let is_same = old.is_some_and(|old| {
+        let old = old.field("spec");
         ["paramKind", "matchConditions"]
             .iter()
             .all(|name| checks::same(&spec.field(name), &old.field(name)))
@@ -133,7 +142,11 @@ fn is_identifier(name: &str) -> bool {
 }
 
 /// The head of a binding, up to what it matches.
-pub(super) fn validate_binding(spec: &View<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_binding(
+    spec: &View<'_>,
+    context: exclusion::Context<'_>,
+    errors: &mut ErrorList,
+) {
     let policy = spec.field("policyName");
     if policy.is_empty() {
         policy.required(errors, "");
@@ -141,7 +154,7 @@ pub(super) fn validate_binding(spec: &View<'_>, errors: &mut ErrorList) {
         checks::problems(&policy, validation::dns1123_subdomain(policy.str()), errors);
     }
     validate_param_ref(&spec.field("paramRef"), errors);
-    matching::validate_match_resources(&spec.field("matchResources"), errors);
+    matching::validate_match_resources(&spec.field(RESOURCES), context, errors);
 }
 
 fn validate_param_ref(reference: &View<'_>, errors: &mut ErrorList) {

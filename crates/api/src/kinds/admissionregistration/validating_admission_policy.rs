@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::validation;
 
-use super::{matching, policies};
+use super::{exclusion, matching, policies};
 use crate::workloads::{checks, conditions};
-use crate::{Generation, Kind, Request, Rules, Scope, View};
+use crate::{Generation, Kind, Object, Request, Rules, Scope, View};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -35,18 +35,26 @@ const VALUE_EXPRESSION_MAX_BYTES: usize = 5 * 1024;
 struct ValidatingAdmissionPolicy;
 
 impl Rules for ValidatingAdmissionPolicy {
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
-        validate(object, None, errors);
+    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
+        exclusion::drop_from_matching(object, None, policies::CONSTRAINTS, request);
+    }
+
+    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
+        exclusion::drop_from_matching(object, Some(old), policies::CONSTRAINTS, request);
+    }
+
+    fn validate_create(&self, object: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
+        validate(object, None, request, errors);
     }
 
     fn validate_update(
         &self,
         object: &View<'_>,
         old: &View<'_>,
-        _: &Request<'_>,
+        request: &Request<'_>,
         errors: &mut ErrorList,
     ) {
-        validate(object, Some(&old.field("spec")), errors);
+        validate(object, Some(old), request, errors);
     }
 
     fn validate_status_update(
@@ -74,9 +82,15 @@ impl Rules for ValidatingAdmissionPolicy {
     }
 }
 
-fn validate(object: &View<'_>, old: Option<&View<'_>>, errors: &mut ErrorList) {
+fn validate(
+    object: &View<'_>,
+    old: Option<&View<'_>>,
+    request: &Request<'_>,
+    errors: &mut ErrorList,
+) {
     let spec = object.field("spec");
-    policies::validate_head(&spec, errors);
+    let context = exclusion::Context::new(old, policies::CONSTRAINTS, request);
+    policies::validate_head(&spec, context, errors);
     policies::validate_conditions(&spec, old, errors);
     policies::validate_variables(&spec.field("variables"), errors);
     let validations = spec.field("validations");

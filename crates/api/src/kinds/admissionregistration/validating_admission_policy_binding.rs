@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use rhumb_meta::field::ErrorList;
 
-use super::{matching, policies};
+use super::{exclusion, matching, policies};
 use crate::workloads::checks;
-use crate::{Generation, Kind, Request, Rules, Scope, View};
+use crate::{Generation, Kind, Object, Request, Rules, Scope, View};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -28,18 +28,26 @@ pub(super) fn kind() -> Kind {
 struct ValidatingAdmissionPolicyBinding;
 
 impl Rules for ValidatingAdmissionPolicyBinding {
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
-        validate(object, errors);
+    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
+        exclusion::drop_from_matching(object, None, policies::RESOURCES, request);
+    }
+
+    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
+        exclusion::drop_from_matching(object, Some(old), policies::RESOURCES, request);
+    }
+
+    fn validate_create(&self, object: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
+        validate(object, None, request, errors);
     }
 
     fn validate_update(
         &self,
         object: &View<'_>,
-        _: &View<'_>,
-        _: &Request<'_>,
+        old: &View<'_>,
+        request: &Request<'_>,
         errors: &mut ErrorList,
     ) {
-        validate(object, errors);
+        validate(object, Some(old), request, errors);
     }
 
     fn warnings(&self, object: &View<'_>, _: Option<&View<'_>>, warnings: &mut Vec<String>) {
@@ -47,9 +55,15 @@ impl Rules for ValidatingAdmissionPolicyBinding {
     }
 }
 
-fn validate(object: &View<'_>, errors: &mut ErrorList) {
+fn validate(
+    object: &View<'_>,
+    old: Option<&View<'_>>,
+    request: &Request<'_>,
+    errors: &mut ErrorList,
+) {
     let spec = object.field("spec");
-    policies::validate_binding(&spec, errors);
+    let context = exclusion::Context::new(old, policies::RESOURCES, request);
+    policies::validate_binding(&spec, context, errors);
     validate_actions(&spec.field("validationActions"), errors);
 }
 

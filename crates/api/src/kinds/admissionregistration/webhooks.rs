@@ -6,9 +6,9 @@ use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::labels::ValidationOptions;
 use rhumb_meta::validation;
 
-use super::matching;
+use super::{exclusion, matching};
 use crate::workloads::{checks, webhook};
-use crate::{Request, Rules, View};
+use crate::{Object, Request, Rules, View};
 
 /// The versions of reviews that this server sends.
 const REVIEW_VERSIONS: &[&str] = &["v1", "v1beta1"];
@@ -30,6 +30,14 @@ struct Tolerance {
 }
 
 impl Rules for Webhooks {
+    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
+        exclusion::drop_from_webhooks(object, None, request);
+    }
+
+    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
+        exclusion::drop_from_webhooks(object, Some(old), request);
+    }
+
     fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
         validate(&object.field("webhooks"), Tolerance::default(), errors);
     }
@@ -117,6 +125,7 @@ fn validate(webhooks: &View<'_>, tolerance: Tolerance, errors: &mut ErrorList) {
 fn validate_webhook(hook: &View<'_>, tolerance: Tolerance, errors: &mut ErrorList) {
     validate_name(&hook.field("name"), errors);
     matching::validate_rules(&hook.field("rules"), errors);
+    exclusion::validate_of_webhook(hook, errors);
     checks::one_of(
         &hook.field("failurePolicy"),
         matching::FAILURE_POLICIES,

@@ -8,6 +8,7 @@ use http::header::CONTENT_TYPE;
 use rhumb_api::Object;
 use rhumb_meta::field::{Error, ErrorList, Path};
 use rhumb_meta::{GroupKind, Status};
+use rhumb_schema::{Speller, Table, TypeId};
 use serde_json::Value;
 
 use super::codec::{Expected, named, strictness};
@@ -41,6 +42,30 @@ enum Form {
     Json(Vec<Operation>),
     Merge(Object),
     Strategic(Object),
+}
+
+/// A JSON patch that did not come from the client of the request.
+#[derive(Debug)]
+pub(crate) struct JsonPatch(Vec<Operation>);
+
+impl JsonPatch {
+    /// What is wrong with it is said in Go's words.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<JsonPatch, String> {
+        let operations = operations::decode(bytes)?;
+        if operations.len() > OPERATIONS_MAX {
+            return Err(format!("more than {OPERATIONS_MAX} operations"));
+        }
+        Ok(JsonPatch(operations))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What it makes of a document of a type, if it applies to it.
+    pub(crate) fn apply(&self, table: &Table, of: TypeId, document: Value) -> Result<Value, ()> {
+        operations::apply(document, &self.0, &mut Speller::new(table, of)).map_err(|_| ())
+    }
 }
 
 pub(super) async fn patch_object(call: &Call<'_>, part: Part) -> Result<Reply, Status> {
@@ -135,6 +160,7 @@ impl Patch {
         let decoded = call
             .decode_json(json.as_bytes(), expected, strictness(validation))
             .map_err(|misfit| invalid(self.reason(misfit.into_text())))?;
+        call.tell(decoded.respelled);
         let problems = [&self.problems[..], &decoded.problems].concat();
         call.strictly(&problems, validation).map_err(invalid)?;
         Ok(named(decoded.object, expected))
@@ -146,23 +172,33 @@ impl Patch {
         expected: Expected<'_>,
         before: Object,
     ) -> Result<Value, Status> {
-        match &self.form {
-            Form::Json(operations) => operations::apply(Value::Object(before), operations)
-                .map_err(|_| generic::generic(StatusCode::UNPROCESSABLE_ENTITY, "")),
+        let table = call.api.table;
+        let mut speller = Speller::new(table, expected.schema);
+        let mut respelled = |patch: &Object| {
+            let mut patch = patch.clone();
+            let done = speller.patch(&mut patch);
+            done.map_err(|error| Status::bad_request(error.to_string()))?;
+            Ok(patch)
+        };
+        let patched = match &self.form {
+            Form::Json(operations) => {
+                operations::apply(Value::Object(before), operations, &mut speller)
+                    .map_err(|_| generic::generic(StatusCode::UNPROCESSABLE_ENTITY, ""))?
+            }
             Form::Merge(merge) => {
                 let mut document = Value::Object(before);
-                json_patch::merge(&mut document, &Value::Object(merge.clone()));
-                Ok(document)
+                json_patch::merge(&mut document, &Value::Object(respelled(merge)?));
+                document
             }
-            Form::Strategic(strategic) => rhumb_schema::strategic_merge(
-                call.api.table,
-                expected.schema,
-                &before,
-                strategic.clone(),
-            )
-            .map(Value::Object)
-            .map_err(|error| Status::bad_request(error.to_string())),
-        }
+            Form::Strategic(strategic) => {
+                let patch = respelled(strategic)?;
+                rhumb_schema::strategic_merge(table, expected.schema, &before, patch)
+                    .map(Value::Object)
+                    .map_err(|error| Status::bad_request(error.to_string()))?
+            }
+        };
+        call.tell(speller.into_notes());
+        Ok(patched)
     }
 
     /// What an error shows: the outcome, or the patch itself where upstream never has the outcome as JSON.

@@ -1,7 +1,7 @@
 //! JSON patch (RFC 6902), with the freedoms that upstream's library takes: `replace` sets what an object has not,
 //! negative indices count from the end, and a value that is not given is null.
 
-use rhumb_schema::check_json;
+use rhumb_schema::{Speller, check_json};
 use serde_json::Value;
 
 /// How much a patch may copy in all: without it, forty copies fill any memory.
@@ -78,9 +78,16 @@ impl Operation {
         })
     }
 
-    fn apply(&self, document: &mut Value, work: &mut Work) -> Result<(), DoesNotApply> {
-        let path = self.path.as_deref().ok_or(DoesNotApply)?;
-        let from = || self.from.as_deref().ok_or(DoesNotApply);
+    fn apply(
+        &self,
+        document: &mut Value,
+        work: &mut Work,
+        speller: &mut Speller<'_>,
+    ) -> Result<(), DoesNotApply> {
+        let path = self.path.as_deref().map(|path| speller.pointer(path));
+        let path = &*path.ok_or(DoesNotApply)?;
+        let from = self.from.as_deref().map(|from| speller.pointer(from));
+        let from = || from.as_deref().ok_or(DoesNotApply);
         if matches!(self.op.as_str(), "add" | "remove" | "move" | "copy") {
             work.count_moved(document, path)?;
         }
@@ -134,11 +141,15 @@ impl Work {
     }
 }
 
-/// Applies all operations, or none.
-pub(super) fn apply(mut document: Value, operations: &[Operation]) -> Result<Value, DoesNotApply> {
+/// Applies all operations, or none. Their paths may have other spellings of fields.
+pub(super) fn apply(
+    mut document: Value,
+    operations: &[Operation],
+    speller: &mut Speller<'_>,
+) -> Result<Value, DoesNotApply> {
     let mut work = Work::default();
     for operation in operations {
-        operation.apply(&mut document, &mut work)?;
+        operation.apply(&mut document, &mut work, speller)?;
     }
     Ok(document)
 }
@@ -272,9 +283,44 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    /// To an object that has the fields of a webhook configuration, and any others.
+    fn applied(document: Value, operations: &[Operation]) -> Result<Value, DoesNotApply> {
+        let table = rhumb_schema::Table::builtin();
+        let of = "io.k8s.api.admissionregistration.v1.ValidatingWebhookConfiguration";
+        let mut speller = Speller::new(table, table.named(of).unwrap());
+        apply(document, operations, &mut speller)
+    }
+
     fn check(document: Value, patch: Value, expect: Option<Value>) {
         let operations = decode(patch.to_string().as_bytes()).unwrap();
-        assert_eq!(apply(document, &operations).ok(), expect, "{patch}");
+        assert_eq!(applied(document, &operations).ok(), expect, "{patch}");
+    }
+
+    #[test]
+    fn paths_lead_to_fields_by_any_of_their_names() {
+        let with = |rules: Value| json!({"webhooks": [{"excludeResourceRules": rules}]});
+        let names = |names: &[&str]| json!([{"resourceNames": names}]);
+        for (operation, expect) in [
+            (
+                json!({"op": "remove", "path": "/webhooks/0/exclusionRules/0"}),
+                json!([]),
+            ),
+            (
+                json!({"op": "add", "path": "/webhooks/0/excludeRules/0/objectNames/-", "value": "b"}),
+                names(&["a", "b"]),
+            ),
+            (
+                json!({"op": "copy", "from": "/webhooks/0/exclusionRules/0/objectNames/0",
+                    "path": "/webhooks/0/exclusionRules/0/objectNames/-"}),
+                names(&["a", "a"]),
+            ),
+            (
+                json!({"op": "test", "path": "/webhooks/0/exclusionRules/0/objectNames/0", "value": "a"}),
+                names(&["a"]),
+            ),
+        ] {
+            check(with(names(&["a"])), json!([operation]), Some(with(expect)));
+        }
     }
 
     #[test]
@@ -349,7 +395,7 @@ mod tests {
             let document = json!({"l": vec![0; ITEMS]});
             let patch = Value::Array(vec![operation.clone(); times]);
             let operations = decode(patch.to_string().as_bytes()).unwrap();
-            let outcome = apply(document, &operations);
+            let outcome = applied(document, &operations);
             assert_eq!(outcome.is_ok(), fits, "{times} times {operation}");
         };
         // Each removal leaves one item less to move.

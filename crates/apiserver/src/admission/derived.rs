@@ -1,0 +1,46 @@
+//! What is made of all objects of a resource, such as the webhooks of all configurations.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwapOption;
+use rhumb_cache::{Cache, CacheVersion, Snapshot};
+
+/// Made anew by the first who asks after a change: whoever was told of a change is subject to it from then on.
+#[derive(Debug)]
+pub(super) struct Derived<T> {
+    made: ArcSwapOption<(CacheVersion, Arc<T>)>,
+    /// Held by the one who makes it.
+    making: Mutex<()>,
+}
+
+impl<T> Default for Derived<T> {
+    fn default() -> Self {
+        Derived {
+            made: ArcSwapOption::empty(),
+            making: Mutex::default(),
+        }
+    }
+}
+
+impl<T> Derived<T> {
+    pub(super) fn get(&self, cache: &Cache, make: impl FnOnce(&Snapshot) -> T) -> Arc<T> {
+        let version = cache.version();
+        if let Some(made) = self.made_of(version) {
+            return made;
+        }
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = cache.version();
+        if let Some(made) = self.made_of(version) {
+            return made;
+        }
+        let made = Arc::new(make(&cache.snapshot()));
+        self.made.store(Some(Arc::new((version, made.clone()))));
+        made
+    }
+
+    fn made_of(&self, version: CacheVersion) -> Option<Arc<T>> {
+        let made = self.made.load();
+        let (of, made) = &**made.as_ref()?;
+        (*of == version).then(|| made.clone())
+    }
+}

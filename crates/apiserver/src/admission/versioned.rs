@@ -1,0 +1,129 @@
+//! Objects in the version in which somebody outside wants to see them, and back.
+
+use rhumb_admission::Names;
+use rhumb_api::Object;
+use rhumb_meta::{GroupVersionKind, Status};
+use rhumb_schema::TypeId;
+use serde_json::Value;
+
+use super::Attributes;
+use crate::Api;
+use crate::resources::{JsonPatch, Resource, Storage, Version};
+
+/// Kinds that are sent to subresources and are no resources themselves.
+const SENT_TO_SUBRESOURCES: &[(&str, &str, &str, &str)] = &[
+    ("", "v1", "Binding", "io.k8s.api.core.v1.Binding"),
+    ("policy", "v1", "Eviction", "io.k8s.api.policy.v1.Eviction"),
+    (
+        "autoscaling",
+        "v1",
+        "Scale",
+        "io.k8s.api.autoscaling.v1.Scale",
+    ),
+    (
+        "authentication.k8s.io",
+        "v1",
+        "TokenRequest",
+        "io.k8s.api.authentication.v1.TokenRequest",
+    ),
+];
+
+/// How an object is shown under some names.
+enum Shape<'a> {
+    /// It is stored, in this version or in another.
+    Stored(&'a Resource, &'a Version, &'a Storage),
+    /// It is what was sent.
+    Sent(TypeId),
+}
+
+impl Attributes<'_> {
+    /// The object under these names.
+    pub(super) fn to_version(&self, names: &Names, object: &Object) -> Result<Object, Status> {
+        let mut object = object.clone();
+        if let Shape::Stored(_, version, _) = self.shape(names)? {
+            self.call.api.to_served(version, &mut object);
+        }
+        Ok(object)
+    }
+
+    /// What somebody made of the object under these names, with its defaults, in the form in which it was admitted.
+    pub(super) fn from_version(&self, names: &Names, patched: &Value) -> Result<Object, Status> {
+        let api = self.call.api;
+        let options = rhumb_schema::Options {
+            strict: false,
+            whole: true,
+        };
+        let decode = |schema: TypeId| {
+            let decoded = rhumb_schema::decode_value(api.table, schema, patched, options);
+            decoded
+                .map(|decoded| named(decoded.object, &names.kind))
+                .map_err(Status::internal_error)
+        };
+        match self.shape(names)? {
+            Shape::Stored(resource, version, storage) => {
+                let mut object = decode(version.schema)?;
+                api.to_stored(resource, version, storage, &mut object)?;
+                Ok(object)
+            }
+            Shape::Sent(schema) => {
+                let mut object = decode(schema)?;
+                api.defaults.apply(schema, &mut object);
+                Ok(object)
+            }
+        }
+    }
+
+    /// What a patch makes of an object, both under these names.
+    pub(super) fn patch(
+        &self,
+        names: &Names,
+        patch: &JsonPatch,
+        before: Object,
+    ) -> Result<Value, ()> {
+        let schema = match self.shape(names).map_err(|_| ())? {
+            Shape::Stored(_, version, _) => version.schema,
+            Shape::Sent(schema) => schema,
+        };
+        patch.apply(self.call.api.table, schema, Value::Object(before))
+    }
+
+    fn shape(&self, names: &Names) -> Result<Shape<'_>, Status> {
+        let api: &Api = self.call.api;
+        let unknown = || {
+            Status::internal_error(format_args!(
+                "unable to convert to {}: unknown kind",
+                names.kind
+            ))
+        };
+        let sends_another = self.call.subresource.is_some_and(|it| it.object.is_some());
+        if sends_another {
+            let GroupVersionKind {
+                group,
+                version,
+                kind,
+            } = &names.kind;
+            let known = SENT_TO_SUBRESOURCES
+                .iter()
+                .find(|known| (known.0, known.1, known.2) == (&**group, &**version, &**kind));
+            let (_, _, _, schema) = known.ok_or_else(unknown)?;
+            return api.type_named(schema).map(Shape::Sent);
+        }
+        let wanted = &names.resource;
+        let resource = api
+            .registry
+            .find(&wanted.group, &wanted.resource)
+            .ok_or_else(unknown)?;
+        let version = resource.version(&wanted.version).ok_or_else(unknown)?;
+        Ok(match &resource.storage {
+            Some(storage) => Shape::Stored(resource, version, storage),
+            None => Shape::Sent(version.schema),
+        })
+    }
+}
+
+/// Whatever it calls itself, it is what it was shown as.
+fn named(mut object: Object, kind: &GroupVersionKind) -> Object {
+    object.insert("apiVersion".into(), kind.group_version().to_string().into());
+    object.insert("kind".into(), kind.kind.to_string().into());
+    object
+}

@@ -1,0 +1,105 @@
+//! Webhooks: others who are asked about a write, and who may change it.
+//!
+//! `hooks.rs` has the webhooks of all configurations, `invocation.rs` says who is to be asked, `ask.rs` asks one of
+//! them. Those that may change the object are asked one after the other (`mutating.rs`), the others all at once
+//! (`validating.rs`).
+
+mod ask;
+mod hooks;
+mod invocation;
+mod mutating;
+mod services;
+mod validating;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rhumb_admission::Flavor;
+use rhumb_api::Object;
+use rhumb_meta::Status;
+use rhumb_webhooks::Client;
+
+use super::counts::{Counted, Counts};
+use super::derived::Derived;
+use super::{Attributes, Plugin};
+use hooks::Hook;
+pub(crate) use services::Services;
+
+/// What plugins that ask others have in common.
+#[derive(Debug, Clone)]
+pub(super) struct Outside {
+    pub(super) counts: Arc<Counts>,
+    pub(super) services: Arc<Services>,
+    client: Client,
+}
+
+impl Default for Outside {
+    fn default() -> Self {
+        let services = Arc::new(Services::default());
+        Outside {
+            counts: Arc::default(),
+            client: Client::new(services.clone()),
+            services,
+        }
+    }
+}
+
+/// One of the two plugins that ask webhooks.
+#[derive(Debug)]
+pub(super) struct Webhooks {
+    flavor: Flavor,
+    hooks: Derived<Vec<Hook>>,
+    outside: Outside,
+}
+
+impl Webhooks {
+    pub(super) fn new(flavor: Flavor, outside: &Outside) -> Webhooks {
+        Webhooks {
+            flavor,
+            hooks: Derived::default(),
+            outside: outside.clone(),
+        }
+    }
+
+    fn counted<'a>(&self, attributes: &Attributes<'_>, hook: &'a Hook) -> Counted<'a> {
+        Counted {
+            name: &hook.webhook.name,
+            kind: "webhook",
+            step: self.flavor.as_str(),
+            operation: attributes.operation,
+        }
+    }
+
+    /// The webhooks there are; none for what nobody outside may judge.
+    fn hooks(&self, attributes: &Attributes<'_>) -> Result<Arc<Vec<Hook>>, Status> {
+        if attributes.call.is_own || attributes.facts(None)?.is_exempt() {
+            return Ok(Arc::default());
+        }
+        Ok(self.configured(attributes))
+    }
+}
+
+#[async_trait]
+impl Plugin for Webhooks {
+    async fn mutate(
+        &self,
+        attributes: &Attributes<'_>,
+        object: Option<&mut Object>,
+    ) -> Result<(), Status> {
+        match self.flavor {
+            Flavor::Mutating => self.ask_in_turn(attributes, object).await,
+            Flavor::Validating => Ok(()),
+        }
+    }
+
+    async fn validate(
+        &self,
+        attributes: &Attributes<'_>,
+        object: Option<&Object>,
+    ) -> Result<(), Status> {
+        match self.flavor {
+            Flavor::Mutating => Ok(()),
+            Flavor::Validating => self.ask_all(attributes, object).await,
+        }
+    }
+}

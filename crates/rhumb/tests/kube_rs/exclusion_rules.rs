@@ -1,0 +1,293 @@
+//! KEP-3693: rules that keep requests from webhooks and policies, as clients write and read them.
+
+use http::{Method, Request};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use crate::support::Server;
+
+const OFF: &str = "--feature-gates=AdmissionWebhookExclusionRules=false";
+const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
+const WEBHOOKS: &str = "validatingwebhookconfigurations";
+const POLICIES: &str = "validatingadmissionpolicies";
+
+const JSON: &str = "application/json";
+const YAML: &str = "application/yaml";
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const OPERATIONS: &str = "application/json-patch+json";
+
+/// The example of the proposal as it is printed there, but for the `clientConfig`, which it leaves out.
+const SAMPLE: &str = r#"
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata:
+  name: "test"
+webhooks:
+  - name: "pod-policy.example.com"
+    rules:
+      - apiGroups:   [""]
+        apiVersions: ["v1"]
+        operations:  ["CREATE"]
+        resources:   ["pods"]
+        scope: "Namespaced"
+    clientConfig: {url: "https://hooks.example.com/pods"}
+    admissionReviewVersions: ["v1"]
+    sideEffects: None
+    timeoutSeconds: 5
+    excludeResourceRules: # here is the new field
+      - apiGroups:   [""] #should support wildcard just like regular rules
+        apiVersions: ["v1"]
+        operations:  ["CREATE"]
+        resources:   ["pods"]
+        objectNames: ["test"]
+        scope: "Namespaced"
+        Namespaces: ["test"]
+"#;
+
+/// What is stored of its rule.
+fn rule() -> Value {
+    json!({
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE"],
+        "resources": ["pods"],
+        "resourceNames": ["test"],
+        "scope": "Namespaced",
+        "namespaces": ["test"],
+    })
+}
+
+fn policy(rules: &Value) -> Value {
+    let pods = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]});
+    json!({
+        "metadata": {"name": "test"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [pods], "exclusionRules": rules},
+            "validations": [{"expression": "true"}],
+        },
+    })
+}
+
+/// What the server said.
+#[derive(Debug)]
+struct Answer {
+    code: u16,
+    warnings: Vec<String>,
+    body: Value,
+}
+
+impl Answer {
+    #[track_caller]
+    fn object(self) -> Value {
+        assert!((200..300).contains(&self.code), "{self:?}");
+        self.body
+    }
+
+    #[track_caller]
+    fn webhook_rules(self) -> Value {
+        self.object()["webhooks"][0]["excludeResourceRules"].take()
+    }
+
+    #[track_caller]
+    fn policy_rules(self) -> Value {
+        self.object()["spec"]["matchConstraints"]["excludeResourceRules"].take()
+    }
+}
+
+async fn send(client: &Client, method: Method, path: &str, media: &str, body: String) -> Answer {
+    let request = Request::builder()
+        .method(method)
+        .uri(format!("{GROUP}/{path}"))
+        .header("content-type", media)
+        .header("accept", JSON)
+        .body(Body::from(body.into_bytes()))
+        .expect("a request");
+    let response = client.send(request).await.expect("an answer");
+    let warnings = response.headers().get_all("warning").iter();
+    let warnings = warnings.map(|value| value.to_str().expect("a text").to_owned());
+    let (code, warnings) = (response.status().as_u16(), warnings.collect());
+    let body = response.into_body().collect_bytes().await.expect("a body");
+    Answer {
+        code,
+        warnings,
+        body: serde_json::from_slice(&body).expect("JSON"),
+    }
+}
+
+async fn create(client: &Client, path: &str, object: &Value) -> Answer {
+    send(client, Method::POST, path, JSON, object.to_string()).await
+}
+
+async fn get(client: &Client, path: &str) -> Answer {
+    send(client, Method::GET, path, JSON, String::new()).await
+}
+
+async fn put(client: &Client, path: &str, object: &Value) -> Answer {
+    send(client, Method::PUT, path, JSON, object.to_string()).await
+}
+
+fn told(texts: &[&str]) -> Vec<String> {
+    let texts = texts.iter().map(|text| format!("299 - \"{text}\""));
+    texts.collect()
+}
+
+#[tokio::test]
+async fn the_example_of_the_proposal_works_as_printed() {
+    let server = Server::start();
+    let client = server.client().await;
+    for validation in ["Strict", "Warn", "Ignore"] {
+        let path = format!("{WEBHOOKS}?dryRun=All&fieldValidation={validation}");
+        let made = send(&client, Method::POST, &path, YAML, SAMPLE.to_owned()).await;
+        let expect = told(&[
+            "webhooks[0].excludeResourceRules[0].Namespaces: stored as namespaces",
+            "webhooks[0].excludeResourceRules[0].objectNames: stored as resourceNames",
+        ]);
+        assert_eq!(made.warnings, expect, "{validation}");
+        assert_eq!(made.webhook_rules(), json!([rule()]), "{validation}");
+    }
+    let made = send(&client, Method::POST, WEBHOOKS, YAML, SAMPLE.to_owned()).await;
+    assert_eq!(made.code, 201);
+    let read = get(&client, &format!("{WEBHOOKS}/test")).await;
+    assert_eq!(read.webhook_rules(), json!([rule()]));
+
+    let nodes = json!([{"resources": ["nodes"], "scope": "Cluster"}]);
+    let webhook = json!({"name": "pod-policy.example.com", "exclusionRules": nodes});
+    let patch = json!({"webhooks": [webhook]}).to_string();
+    let path = format!("{WEBHOOKS}/test");
+    let patched = send(&client, Method::PATCH, &path, STRATEGIC, patch).await;
+    let expect = "webhooks[0].exclusionRules: stored as excludeResourceRules";
+    assert_eq!(patched.warnings, told(&[expect]));
+    assert_eq!(patched.body["webhooks"][0]["timeoutSeconds"], 5);
+    assert_eq!(patched.webhook_rules(), nodes, "the list as a whole");
+}
+
+#[tokio::test]
+async fn other_spellings_are_stored_by_the_name_of_the_field() {
+    let server = Server::start();
+    let client = server.client().await;
+    let made = create(&client, POLICIES, &policy(&json!([rule()]))).await;
+    let of_policy = "spec.matchConstraints.exclusionRules: stored as excludeResourceRules";
+    assert_eq!(made.warnings, told(&[of_policy]));
+    assert_eq!(made.policy_rules(), json!([rule()]));
+
+    let path = format!("{POLICIES}/test?fieldValidation=Strict");
+    let pods = json!([{"resources": ["pods"], "scope": "*"}]);
+    let merge = json!({"spec": {"matchConstraints": {"excludeRules": pods}}}).to_string();
+    for media in [MERGE, STRATEGIC] {
+        let patched = send(&client, Method::PATCH, &path, media, merge.clone()).await;
+        let expect = "spec.matchConstraints.excludeRules: stored as excludeResourceRules";
+        assert_eq!(patched.warnings, told(&[expect]), "{media}");
+        assert_eq!(patched.policy_rules(), pods, "{media}");
+    }
+    let name = json!({"op": "add", "path": "/spec/matchConstraints/exclusionRules/0/objectNames", "value": ["a"]});
+    let operations = json!([name]).to_string();
+    let patched = send(&client, Method::PATCH, &path, OPERATIONS, operations).await;
+    let inner =
+        "spec.matchConstraints.excludeResourceRules[0].objectNames: stored as resourceNames";
+    assert_eq!(patched.warnings, told(&[of_policy, inner]));
+    let named = json!([{"resources": ["pods"], "scope": "*", "resourceNames": ["a"]}]);
+    assert_eq!(patched.policy_rules(), named);
+    let remove = json!({"spec": {"matchConstraints": {"exclusionRules": null}}}).to_string();
+    let patched = send(&client, Method::PATCH, &path, MERGE, remove).await;
+    let removed = "spec.matchConstraints.exclusionRules: removes excludeResourceRules";
+    assert_eq!(patched.warnings, told(&[removed]));
+    assert_eq!(patched.policy_rules(), Value::Null);
+}
+
+#[tokio::test]
+async fn what_is_said_twice_or_excludes_everything_is_refused() {
+    let server = Server::start();
+    let client = server.client().await;
+    let mut twice = policy(&json!([rule()]));
+    twice["spec"]["matchConstraints"]["excludeResourceRules"] = json!([rule()]);
+    let refused = create(&client, POLICIES, &twice).await;
+    let expect = "ValidatingAdmissionPolicy in version \"v1\" cannot be handled as a ValidatingAdmissionPolicy: \
+                  spec.matchConstraints.exclusionRules: is another spelling of excludeResourceRules, and both are \
+                  set: use excludeResourceRules alone";
+    assert_eq!(
+        (refused.code, refused.body["message"].as_str()),
+        (400, Some(expect))
+    );
+
+    let refused = create(&client, POLICIES, &policy(&json!([{"apiGroups": ["*"]}]))).await;
+    let cause = &refused.body["details"]["causes"][0];
+    let place = cause["field"].as_str();
+    assert_eq!(place, Some("spec.matchConstraints.excludeResourceRules[0]"));
+    assert_eq!(
+        (refused.code, cause["reason"].as_str()),
+        (422, Some("FieldValueInvalid"))
+    );
+}
+
+/// Off: what is new has no rules, what has some keeps them. On again: as if nothing had been.
+#[tokio::test]
+async fn rules_outlive_a_gate_that_is_off_for_a_while() {
+    let mut server = Server::start();
+    let client = server.client().await;
+    let made = send(&client, Method::POST, WEBHOOKS, YAML, SAMPLE.to_owned()).await;
+    let sample = made.object();
+    let plain = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["pods"], "scope": "*"});
+    let rules = json!([rule(), plain]);
+    create(&client, POLICIES, &policy(&rules)).await.object();
+
+    server.restart_with(&[OFF]);
+    let client = server.client().await;
+    let (webhooks, policies) = (format!("{WEBHOOKS}/test"), format!("{POLICIES}/test"));
+    let mut object = get(&client, &webhooks).await.object();
+    assert_eq!(
+        object["webhooks"], sample["webhooks"],
+        "what is stored is shown"
+    );
+    object["webhooks"][0]["timeoutSeconds"] = json!(7);
+    let changed = put(&client, &webhooks, &object).await;
+    assert_eq!(changed.webhook_rules(), json!([rule()]), "and kept");
+    let label = json!({"metadata": {"labels": {"a": "b"}}}).to_string();
+    let changed = send(&client, Method::PATCH, &policies, MERGE, label).await;
+    assert_eq!(changed.policy_rules(), rules, "of policies too");
+    let other = SAMPLE.replace("name: \"test\"", "name: \"other\"");
+    let made = send(&client, Method::POST, WEBHOOKS, YAML, other).await;
+    assert_eq!(made.webhook_rules(), Value::Null, "what is new has none");
+    let mut other = policy(&rules);
+    other["metadata"]["name"] = json!("other");
+    let made = create(&client, POLICIES, &other).await;
+    assert_eq!(made.policy_rules(), json!([plain]), "or those of upstream");
+
+    server.restart_with(&[]);
+    let client = server.client().await;
+    let read = get(&client, &webhooks).await;
+    assert_eq!(read.webhook_rules(), json!([rule()]), "on again");
+    assert_eq!(get(&client, &policies).await.policy_rules(), rules);
+    let mut other = get(&client, &format!("{WEBHOOKS}/other")).await.object();
+    other["webhooks"][0]["excludeResourceRules"] = json!([rule()]);
+    let changed = put(&client, &format!("{WEBHOOKS}/other"), &other).await;
+    assert_eq!(changed.webhook_rules(), json!([rule()]));
+
+    server.restart_with(&[OFF]);
+    let client = server.client().await;
+    let read = get(&client, &format!("{WEBHOOKS}/other")).await;
+    assert_eq!(read.webhook_rules(), json!([rule()]), "and off again");
+}
+
+/// Upstream allows policies to exclude everything, and so does rhumb with the gate off.
+#[tokio::test]
+async fn a_policy_that_excludes_everything_already_can_still_be_changed() {
+    let mut server = Server::start_with(&[OFF]);
+    let client = server.client().await;
+    let star = ["*"];
+    let all =
+        json!([{"apiGroups": star, "apiVersions": star, "operations": star, "resources": star}]);
+    create(&client, POLICIES, &policy(&all)).await.object();
+
+    server.restart_with(&[]);
+    let client = server.client().await;
+    let path = format!("{POLICIES}/test");
+    let mut object = get(&client, &path).await.object();
+    object["spec"]["validations"][0]["message"] = json!("no");
+    let mut changed = put(&client, &path, &object).await.object();
+    assert_eq!(changed["metadata"]["generation"], 2);
+    let rules = &mut changed["spec"]["matchConstraints"]["excludeResourceRules"];
+    rules[0]["resources"] = json!(["*/*"]);
+    assert_eq!(put(&client, &path, &changed).await.code, 422);
+}
