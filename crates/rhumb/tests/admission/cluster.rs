@@ -74,8 +74,8 @@ impl Cluster {
         hooks: [Hook; N],
     ) {
         let path = format!("{}/{name}", flavor.path());
-        let put = self.put(&path, &configuration(flavor, name, hooks)).await;
-        assert_eq!(put.code, StatusCode::OK, "{}", put.text());
+        let patched = self.merge(&path, &configuration(flavor, name, hooks)).await;
+        assert_eq!(patched.code, StatusCode::OK, "{}", patched.text());
     }
 
     pub(crate) async fn remove(&self, flavor: Flavor, name: &str) {

@@ -64,7 +64,7 @@ async fn a_review_tells_all_about_a_request() {
     assert_eq!(updated["operation"], "UPDATE");
     assert_eq!(updated["oldObject"]["data"]["a"], "b");
     assert_eq!(updated["object"]["data"]["a"], "c");
-    assert_eq!(updated["options"]["kind"], "PatchOptions");
+    assert_eq!(updated["options"]["kind"], "UpdateOptions");
     assert_eq!(updated["options"]["fieldManager"], "me");
     assert_eq!(deleted["operation"], "DELETE");
     assert_eq!(deleted["oldObject"]["data"]["a"], "c");
