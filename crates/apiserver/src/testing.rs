@@ -169,6 +169,7 @@ impl Server {
             warnings: Mutex::new(Vec::new()),
             annotations: None,
             is_own: false,
+            place: None,
             recorder: None,
         };
         let reply = match call.answer().await {

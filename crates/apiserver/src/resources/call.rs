@@ -1,5 +1,6 @@
 //! One request to one resource, as its verb sees it.
 
+use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -19,6 +20,7 @@ use crate::Api;
 use crate::audit::Recorder;
 use crate::http::{Reply, generic};
 use crate::request::{MEDIA_NAMES, Query, STREAM_NAMES, Target, is_acceptable};
+use crate::server::Place;
 
 /// What a verb needs to know of its request.
 #[derive(Debug)]
@@ -39,6 +41,8 @@ pub struct Call<'a> {
     pub annotations: Option<Mutex<Vec<(String, String)>>>,
     /// Whether it is the server's own: nobody outside is asked about it.
     pub is_own: bool,
+    /// Where the number of requests is limited.
+    pub place: Option<&'a Place>,
     /// Only where the audit log has the body.
     pub recorder: Option<&'a Recorder>,
 }
@@ -62,6 +66,7 @@ impl<'a> Call<'a> {
             warnings: Mutex::default(),
             annotations: self.annotations.as_ref().map(|_| Mutex::default()),
             is_own: self.is_own,
+            place: self.place,
             recorder: self.recorder,
         })
     }
@@ -100,6 +105,14 @@ impl Call<'_> {
 
     pub fn header(&self, name: http::header::HeaderName) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// Waits for somebody outside, without holding up other requests.
+    pub async fn wait<T>(&self, waits: impl Future<Output = T>) -> T {
+        match self.place {
+            Some(place) => place.lend(waits).await,
+            None => waits.await,
+        }
     }
 
     pub fn warn(&self, warning: impl Into<String>) {

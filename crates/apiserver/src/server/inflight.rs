@@ -1,6 +1,7 @@
 //! How many requests are handled at a time.
 
-use std::sync::Arc;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rhumb_meta::Status;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -16,12 +17,48 @@ const WATCHES_MAX: usize = 100_000;
 
 const TOO_MANY_REQUESTS: &str = "Too many requests, please try again later.";
 
+/// How many requests may have lent their places at a time.
+const LENT_MAX: usize = 1000;
+
+/// A place in a room, to be kept until the request is over.
+#[derive(Debug)]
+pub struct Place {
+    permit: Mutex<Option<OwnedSemaphorePermit>>,
+    room: Arc<Semaphore>,
+    lenders: Arc<Semaphore>,
+}
+
+impl Place {
+    /// Lets others have the place while the request waits for somebody outside, so that one who does not answer holds
+    /// only those requests that need him. When too many wait already, they keep their places.
+    pub async fn lend<T>(&self, waits: impl Future<Output = T>) -> T {
+        let Ok(_lender) = self.lenders.try_acquire() else {
+            return waits.await;
+        };
+        let held = self.take();
+        let was_held = held.is_some();
+        drop(held);
+        let result = waits.await;
+        if was_held {
+            let permit = self.room.clone().acquire_owned().await.ok();
+            *self.permit.lock().unwrap_or_else(PoisonError::into_inner) = permit;
+        }
+        result
+    }
+
+    fn take(&self) -> Option<OwnedSemaphorePermit> {
+        let mut permit = self.permit.lock().unwrap_or_else(PoisonError::into_inner);
+        permit.take()
+    }
+}
+
 /// Room for requests. Watches have their own: they mostly wait, and cost little while they do.
 #[derive(Debug)]
 pub struct InFlight {
     reads: Room,
     writes: Room,
     watches: Room,
+    lenders: Arc<Semaphore>,
 }
 
 /// Room for requests of one kind.
@@ -65,6 +102,7 @@ impl InFlight {
             reads: Room::new(reads_max),
             writes: Room::new(writes_max),
             watches: Room::new(WATCHES_MAX),
+            lenders: Arc::new(Semaphore::new(LENT_MAX)),
         }
     }
 
@@ -81,19 +119,21 @@ impl InFlight {
         [("readOnly", &self.reads), ("mutating", &self.writes)]
     }
 
-    /// A place, to be kept until the request is over. Connections to nodes need none: those are limited there.
-    pub fn enter(&self, info: &RequestInfo) -> Result<Option<OwnedSemaphorePermit>, Status> {
+    /// A place for a request. Connections to nodes need none: those are limited there.
+    pub fn enter(&self, info: &RequestInfo) -> Result<Option<Arc<Place>>, Status> {
         let (room, refusal) = match info.verb {
             "watch" => (&self.watches, "Too many watches, please try again later."),
             _ if info.long_running => return Ok(None),
             "get" | "list" | "head" | "options" => (&self.reads, TOO_MANY_REQUESTS),
             _ => (&self.writes, TOO_MANY_REQUESTS),
         };
-        room.permits
-            .clone()
-            .try_acquire_owned()
-            .map(Some)
-            .map_err(|_| Status::too_many_requests(refusal, 1))
+        let permit = room.permits.clone().try_acquire_owned();
+        let permit = permit.map_err(|_| Status::too_many_requests(refusal, 1))?;
+        Ok(Some(Arc::new(Place {
+            permit: Mutex::new(Some(permit)),
+            room: room.permits.clone(),
+            lenders: self.lenders.clone(),
+        })))
     }
 }
 
@@ -103,6 +143,23 @@ mod tests {
 
     use super::*;
     use crate::request::Query;
+
+    #[tokio::test]
+    async fn a_place_that_is_lent_is_free_and_comes_back() {
+        let inflight = InFlight::new(1, 1);
+        let info = RequestInfo::new(&Method::DELETE, "/api/v1/pods", &Query::default());
+        let place = inflight.enter(&info).unwrap().expect("a place");
+        assert_eq!(inflight.enter(&info).unwrap_err().code, 429);
+        place
+            .lend(async {
+                let other = inflight.enter(&info).unwrap();
+                assert!(other.is_some());
+            })
+            .await;
+        assert_eq!(inflight.enter(&info).unwrap_err().code, 429);
+        drop(place);
+        assert!(inflight.enter(&info).is_ok());
+    }
 
     #[test]
     fn the_limit_holds_per_kind_of_request() {

@@ -13,5 +13,5 @@ mod websocket;
 
 pub use connections::{ConnectionLimits, Server};
 pub(crate) use idle::Activity;
-pub use inflight::{InFlight, READS_MAX, WRITES_MAX};
+pub use inflight::{InFlight, Place, READS_MAX, WRITES_MAX};
 pub use pipeline::{Peer, Service};

@@ -14,7 +14,7 @@ use rhumb_auth::authn::{CertificateError, CertifiedUser};
 use rhumb_meta::{Status, Timestamp};
 
 use super::authenticate::{authenticate, impersonate};
-use super::inflight::InFlight;
+use super::inflight::{InFlight, Place};
 use super::route;
 use super::trace::Trace;
 use super::websocket::{self, Sockets};
@@ -65,6 +65,7 @@ pub(super) struct Admitted<'a> {
     pub(super) recorder: Option<&'a Recorder>,
     /// Whether the audit log has it at all.
     pub(super) is_audited: bool,
+    pub(super) place: Option<Arc<Place>>,
 }
 
 impl Service {
@@ -205,6 +206,7 @@ impl Service {
             upgrade,
             recorder: trace.recorder(),
             is_audited: trace.is_audited(),
+            place: trace.place.clone(),
         };
         route::answer(self, admitted).await
     }

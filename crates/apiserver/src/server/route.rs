@@ -213,6 +213,7 @@ async fn resource(service: &Service, mut request: Admitted<'_>) -> Result<Reply,
         warnings: Mutex::new(Vec::new()),
         annotations: request.is_audited.then(Mutex::default),
         is_own: false,
+        place: request.place.as_deref(),
         recorder: request.recorder,
     };
     if let Some(upgrade) = upgrade

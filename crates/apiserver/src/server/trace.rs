@@ -7,9 +7,9 @@ use http::Request;
 use http::header::HeaderValue;
 use rhumb_auth::{Grant, User};
 use rhumb_meta::{Clock, Status};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::Peer;
+use super::inflight::Place;
 use super::pipeline::Service;
 use crate::audit::{AuditLog, Event, Level, Recorder, RequestFacts, Stage, Terms};
 use crate::http::{Logged, Reply};
@@ -21,7 +21,7 @@ pub(super) struct Trace {
     user: Option<Arc<User>>,
     pub(super) impersonated: Option<Arc<User>>,
     /// Given back when the answer is over.
-    pub(super) place: Option<OwnedSemaphorePermit>,
+    pub(super) place: Option<Arc<Place>>,
     begun: Instant,
     decision: Option<Result<Grant, ()>>,
     /// Only where there is an audit log.
@@ -190,7 +190,7 @@ struct Ending {
     audit: Option<(Arc<AuditLog>, Event)>,
     clock: Arc<dyn Clock>,
     long_running: bool,
-    _place: Option<OwnedSemaphorePermit>,
+    _place: Option<Arc<Place>>,
 }
 
 impl Ending {

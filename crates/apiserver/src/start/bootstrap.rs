@@ -177,6 +177,7 @@ impl<'a> Batch<'a> {
             warnings: Mutex::new(Vec::new()),
             annotations: None,
             is_own: true,
+            place: None,
             recorder: None,
         };
         let mut companions = Vec::new();

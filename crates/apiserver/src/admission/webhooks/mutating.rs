@@ -92,7 +92,8 @@ impl Webhooks {
             .map(|facts| facts.name.to_owned())
             .map_err(Refusal::Internal)?;
         let seen = Seen::new(attributes, names, object.as_deref()).map_err(Refusal::Internal)?;
-        let answer = self.ask(attributes, hook, names, &seen, &name).await?;
+        let question = self.ask(attributes, hook, names, &seen, &name);
+        let answer = attributes.call.wait(question).await?;
         let Some(patch) = read_patch(&answer)? else {
             return Ok(false);
         };

@@ -56,7 +56,8 @@ impl Webhooks {
             let (names, seen) = &versions[at];
             self.ask_one(attributes, hook, index, names, seen, name)
         });
-        join_all(questions).await.into_iter().collect()
+        let answers = attributes.call.wait(join_all(questions)).await;
+        answers.into_iter().collect()
     }
 
     async fn ask_one(
