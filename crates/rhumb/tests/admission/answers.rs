@@ -41,6 +41,12 @@ async fn a_refusal_has_the_status_that_the_webhook_gives_it() {
             json!("Invalid"),
             ": short",
         ),
+        (
+            json!({"message": "no", "code": -1}),
+            400,
+            Value::Null,
+            ": no",
+        ),
     ] {
         for flavor in [Mutating, Validating] {
             let response = json!({"allowed": false, "status": status});
@@ -61,6 +67,83 @@ async fn a_refusal_has_the_status_that_the_webhook_gives_it() {
             assert_eq!(message(&made), format!("{denied}{text}"));
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_status_code_that_http_does_not_have_is_still_a_refusal() {
+    let cluster = Cluster::start().await;
+    cluster
+        .register(Validating, "hook", [cluster.hook("hook")])
+        .await;
+    for code in [1000, 70_000, i32::MAX] {
+        let response = json!({"allowed": false, "status": {"message": "no", "code": code}});
+        cluster
+            .webhook
+            .on("/hook", move |_| Act::Respond(response.clone()));
+        let made = cluster.make("c").await;
+        assert!(made.code.is_server_error() || made.code.is_client_error());
+        let expect = "admission webhook \"hook.example.com\" denied the request: no";
+        assert_eq!(message(&made), expect);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_causes_of_a_refusal_reach_whoever_asked() {
+    let cluster = Cluster::start().await;
+    let details = json!({
+        "name": "c",
+        "kind": "configmaps",
+        "causes": [{"reason": "FieldValueInvalid", "message": "too long", "field": "data.a"}],
+    });
+    let status = json!({"message": "no", "reason": "Invalid", "code": 422, "details": details});
+    cluster.webhook.on("/hook", move |_| {
+        Act::Respond(json!({"allowed": false, "status": status}))
+    });
+    cluster
+        .register(Validating, "hook", [cluster.hook("hook")])
+        .await;
+    assert_eq!(cluster.make("c").await.json()["details"], details);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn warnings_cannot_be_more_than_warnings() {
+    let cluster = Cluster::start().await;
+    let nasty = ["größe", "a\r\nset-cookie: b=c", &"x".repeat(5000)];
+    let response = json!({"allowed": true, "warnings": nasty});
+    cluster
+        .webhook
+        .on("/hook", move |_| Act::Respond(response.clone()));
+    cluster
+        .register(Validating, "hook", [cluster.hook("hook")])
+        .await;
+    let made = cluster.make("c").await;
+    assert_eq!(made.code, StatusCode::CREATED, "{}", made.text());
+    assert_eq!(made.headers.get("set-cookie"), None);
+    let cut = "x".repeat(256);
+    assert_eq!(
+        warnings(&made),
+        ["größe", "a  set-cookie: b=c", &cut].map(|text| format!("299 - \"{text}\""))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_webhook_that_says_very_much_holds_nobody() {
+    let (cluster, _directory) = audited().await;
+    let many: serde_json::Map<String, Value> = (0..200_000)
+        .map(|number| (format!("key-{number}"), json!("")))
+        .collect();
+    let warnings: Vec<String> = (0..200_000).map(|number| format!("w{number}")).collect();
+    let response = json!({"allowed": true, "auditAnnotations": many, "warnings": warnings});
+    cluster
+        .webhook
+        .on("/hook", move |_| Act::Respond(response.clone()));
+    cluster
+        .register(Validating, "hook", [cluster.hook("hook")])
+        .await;
+    let begun = std::time::Instant::now();
+    let made = cluster.make("c").await;
+    assert_eq!(made.code, StatusCode::CREATED, "{}", made.text());
+    assert!(begun.elapsed() < Duration::from_secs(10));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -221,5 +304,29 @@ async fn the_audit_log_tells_who_was_passed_over() {
             "{said:?}"
         );
         cluster.remove(flavor, "hook").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_audit_log_tells_who_was_left_out_of_a_write_that_was_refused() {
+    let (cluster, directory) = audited().await;
+    let log = directory.path().join("log");
+    cluster.webhook.on("/no", |_| crate::webhook::deny("no"));
+    let rules = json!([{"resources": ["configmaps"], "resourceNames": ["c"]}]);
+    for flavor in [Validating, Mutating] {
+        let hooks = [
+            cluster.hook("left-out").excluding(rules.clone()),
+            cluster.hook("no"),
+        ];
+        cluster.register(flavor, "hooks", hooks).await;
+        let refused = cluster.make("c").await;
+        assert_eq!(refused.code, StatusCode::BAD_REQUEST);
+        cluster.remove(flavor, "hooks").await;
+        let key = format!(
+            "admission.rhumb/excluded-{}-webhooks",
+            format!("{flavor:?}").to_lowercase()
+        );
+        let said = annotations(&log, &refused).await;
+        assert_eq!(said[&key], "hooks/left-out.example.com[0]");
     }
 }

@@ -185,6 +185,6 @@ pub(crate) fn message(answer: &Answer) -> String {
 pub(crate) fn warnings(answer: &Answer) -> Vec<String> {
     let warnings = answer.headers.get_all("warning").iter();
     warnings
-        .map(|warning| warning.to_str().unwrap().to_owned())
+        .map(|warning| String::from_utf8(warning.as_bytes().into()).unwrap())
         .collect()
 }

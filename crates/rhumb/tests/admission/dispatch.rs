@@ -78,6 +78,60 @@ async fn a_review_tells_all_about_a_request() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_is_still_to_be_made_is_told_when_it_is_known() {
+    let cluster = Cluster::start().await;
+    for (flavor, name) in [(Mutating, "change"), (Validating, "check")] {
+        cluster.register(flavor, name, [cluster.hook(name)]).await;
+    }
+    let object = json!({"metadata": {"generateName": "made-"}});
+    let made = cluster.must_make(CONFIG_MAPS, object).await;
+    let name = &made["metadata"]["name"];
+    let asked = |path| cluster.webhook.asked(path)[0].request.clone();
+    assert_eq!(asked("/change").get("name"), None);
+    assert_eq!(
+        asked("/change")["object"]["metadata"]["generateName"],
+        "made-"
+    );
+    assert_eq!(asked("/check")["name"], *name);
+    assert_eq!(asked("/check")["object"]["metadata"]["name"], *name);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_namespace_is_told_as_its_own_namespace() {
+    let cluster = Cluster::start().await;
+    let hook = cluster.hook("hook").sees(&["*"], "", "v1", "namespaces");
+    cluster.register(Validating, "hook", [hook]).await;
+    cluster.make_namespace("n", json!({})).await;
+    let path = "/api/v1/namespaces/n";
+    let labelled = json!({"metadata": {"labels": {"a": "b"}}});
+    cluster.merge(path, &labelled).await;
+    cluster.delete(path).await;
+    let asked = cluster.webhook.asked("/hook");
+    assert_eq!(asked.len(), 3);
+    for asked in asked {
+        assert_eq!(asked.request["name"], "n");
+        assert_eq!(asked.request["namespace"], "n");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_version_of_reviews_that_both_know_is_spoken() {
+    let cluster = Cluster::start().await;
+    for (name, versions, expect) in [
+        ("new", json!(["v2", "v1", "v1beta1"]), "admission.k8s.io/v1"),
+        ("old", json!(["v1beta1", "v1"]), "admission.k8s.io/v1beta1"),
+    ] {
+        let hook = cluster.hook(name).with("admissionReviewVersions", versions);
+        cluster.register(Validating, name, [hook]).await;
+        cluster
+            .must_make(&format!("{CONFIG_MAPS}?dryRun=All"), config_map("c"))
+            .await;
+        let asked = cluster.webhook.asked(&format!("/{name}"));
+        assert_eq!(asked[0].review["apiVersion"], expect);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dry_runs_are_told_and_webhooks_with_side_effects_are_not_accepted() {
     let cluster = Cluster::start().await;
     let hooks = [

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::cluster::{Cluster, Flavor, Mutating, Validating, config_map, message};
 use crate::hook::Hook;
 use crate::support::CONFIG_MAPS;
-use crate::webhook::deny;
+use crate::webhook::{deny, patch};
 
 const NODE_LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
@@ -363,4 +363,40 @@ async fn what_is_left_out_is_counted() {
     ];
     let name = "rhumb_admission_exclusion_rule_exclusions_total";
     assert_eq!(cluster.metric(name, &labels).await, 1.0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_left_out_of_a_write_is_counted_once() {
+    let cluster = Cluster::start().await;
+    let rules = json!([{"resources": ["configmaps"], "resourceNames": ["c"]}]);
+    let left_out = |name: &str| cluster.hook(name).excluding(rules.clone());
+    // Two that change the object one after the other, so that the first is asked again.
+    for path in ["/first", "/second"] {
+        cluster.webhook.on(path, move |_| {
+            let key = format!("/data{path}");
+            patch(&json!([{"op": "add", "path": key, "value": "x"}]))
+        });
+    }
+    let first = cluster
+        .hook("first")
+        .with("reinvocationPolicy", json!("IfNeeded"));
+    let hooks = [left_out("left-out"), first, cluster.hook("second")];
+    cluster.register(Mutating, "hooks", hooks).await;
+    cluster
+        .register(Validating, "hooks", [left_out("left-out")])
+        .await;
+    cluster.must_make(CONFIG_MAPS, config_map("c")).await;
+    assert_eq!(cluster.webhook.order(), ["/first", "/second", "/first"]);
+    for step in ["admit", "validating"] {
+        let labels = [
+            ("name", "left-out.example.com"),
+            ("kind", "webhook"),
+            ("type", step),
+            ("operation", "CREATE"),
+            ("group", ""),
+            ("resource", "configmaps"),
+        ];
+        let name = "rhumb_admission_exclusion_rule_exclusions_total";
+        assert_eq!(cluster.metric(name, &labels).await, 1.0, "{step}");
+    }
 }
