@@ -1,5 +1,7 @@
 //! A server, a webhook server, and what is between them.
 
+use std::time::Duration;
+
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -134,6 +136,29 @@ impl Cluster {
     pub(crate) async fn make_namespace(&self, name: &str, labels: Value) {
         let namespace = json!({"metadata": {"name": name, "labels": labels}});
         self.must_make("/api/v1/namespaces", namespace).await;
+    }
+
+    /// Pods need the account of their namespace, which is there a moment after the namespace.
+    pub(crate) async fn until_accounts(&self, namespace: &str) {
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/default");
+        for _ in 0..500 {
+            if self.server.get(&path).await.code == StatusCode::OK {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("there is no account in {namespace}");
+    }
+
+    /// Kills the server and starts it on the same data.
+    pub(crate) fn restart(self) -> Cluster {
+        let Cluster { server, webhook } = self;
+        let directory = server.directory.clone();
+        drop(server);
+        Cluster {
+            server: Server::start_in(directory, &[]),
+            webhook,
+        }
     }
 
     /// The value of a metric, or 0 if there is none with exactly these labels, in any order.

@@ -265,6 +265,38 @@ async fn connections_are_used_again_over_both_protocols() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_webhook_server_that_ends_its_connections_is_not_noticed() {
+    for protocols in [&["h2"][..], &["http/1.1"][..]] {
+        let cluster = Cluster::start().await;
+        let webhook = &cluster.webhook;
+        webhook.show(&webhook.authority, protocols, |_| {});
+        cluster
+            .register(Validating, "hook", [cluster.hook("hook")])
+            .await;
+        for index in 0..20 {
+            let name = format!("c{index}");
+            cluster.must_make(CONFIG_MAPS, config_map(&name)).await;
+            webhook.end_connections();
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(webhook.connections(), 20);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_write_slips_by_after_a_restart() {
+    let mut cluster = Cluster::start().await;
+    cluster.webhook.on("/hook", |_| deny("no"));
+    cluster
+        .register(Validating, "hook", [cluster.hook("hook")])
+        .await;
+    for _ in 0..3 {
+        cluster = cluster.restart();
+        assert_eq!(cluster.make("c").await.code, StatusCode::BAD_REQUEST);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_is_called_where_it_is() {
     let cluster = Cluster::start().await;
     let client_config = json!({

@@ -88,6 +88,9 @@ async fn a_cluster_lives_on(flavor: Flavor) {
         &json!({"metadata": {"name": "x"}}),
     )
     .await;
+    let access = json!({"spec": {"nonResourceAttributes": {"verb": "get", "path": "/"}}});
+    let reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    refused_by_the_webhook(&cluster, reviews, &access).await;
     cluster.get(CONFIG_MAPS).await;
 
     cluster.remove(flavor, "down").await;
@@ -141,29 +144,17 @@ async fn a_webhook_that_runs_in_the_cluster_can_come_back() {
     let hook = || down("down").sees(&["CREATE"], "", "v1", "pods");
     cluster.register(Validating, "down", [hook()]).await;
     // Its pods are gone, and it would have to be asked before there are new ones.
-    until_accounts(&cluster, own).await;
+    cluster.until_accounts("hooks").await;
     refused_by_the_webhook(&cluster, own, &pod("p")).await;
 
     let lenient = hook().excluding(json!([{"resources": ["pods"], "namespaces": ["hooks"]}]));
     cluster.replace(Validating, "down", [lenient]).await;
     cluster.must_make(own, pod("p")).await;
-    until_accounts(&cluster, PODS).await;
+    cluster.until_accounts("default").await;
     refused_by_the_webhook(&cluster, PODS, &pod("p")).await;
 }
 
-/// Pods need the account of their namespace, which is there a moment after the namespace.
-async fn until_accounts(cluster: &Cluster, pods: &str) {
-    let path = pods.replace("/pods", "/serviceaccounts/default");
-    for _ in 0..500 {
-        if cluster.server.get(&path).await.code == StatusCode::OK {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    panic!("there is no account");
-}
-
-/// Has a webhook refuse everything, and says whether it saw the request that `ask` makes.
+/// Registers a webhook, and says whether it saw the request that `ask` makes.
 async fn sees(cluster: &Cluster, flavor: Flavor, hook: Hook, ask: impl AsyncFnOnce()) -> bool {
     cluster.webhook.forget();
     cluster.register(flavor, "hook", [hook]).await;
@@ -208,7 +199,7 @@ async fn an_exclusion_is_for_all_versions_if_the_rules_are() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_exclusion_of_a_resource_is_not_one_of_its_subresources() {
     let cluster = Cluster::start().await;
-    until_accounts(&cluster, PODS).await;
+    cluster.until_accounts("default").await;
     cluster.must_make(PODS, pod("p")).await;
     let main = format!("{PODS}/p");
     let status = format!("{PODS}/p/status");

@@ -339,3 +339,88 @@ async fn events_are_the_same_in_both_of_their_groups() {
     assert_eq!(request["object"]["note"], "it was");
     assert_eq!(request["object"]["regarding"]["name"], "p");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_posted_to_a_subresource_is_seen_as_what_it_is() {
+    let cluster = Cluster::start().await;
+    cluster.until_accounts("default").await;
+    let pods = "/api/v1/namespaces/default/pods";
+    for name in ["bound", "evicted"] {
+        let spec = json!({"containers": [{"name": "c", "image": "i"}]});
+        let pod = json!({"metadata": {"name": name}, "spec": spec});
+        cluster.must_make(pods, pod).await;
+    }
+    let hook = cluster.hook("hook").sees(&["*"], "*", "*", "*/*");
+    cluster.register(Validating, "hook", [hook]).await;
+    let seen = async |path: &str, body: Value| {
+        cluster.webhook.forget();
+        let posted = cluster.post(path, &body).await;
+        assert!(posted.code.is_success(), "{path}: {}", posted.text());
+        let asked = cluster.webhook.asked("/hook");
+        let request = &asked.first().expect(path).request;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let kind = &request["kind"];
+        format!(
+            "{} {}/{} {} of {}/{} {}",
+            text(&request["operation"]),
+            text(&kind["group"]),
+            text(&kind["version"]),
+            text(&kind["kind"]),
+            text(&request["resource"]["resource"]),
+            text(&request["subResource"]),
+            text(&request["name"]),
+        )
+    };
+    let target = json!({"kind": "Node", "name": "n"});
+    let binding = json!({"metadata": {"name": "bound"}, "target": target});
+    let eviction = json!({"metadata": {"name": "evicted"}});
+    let token = json!({"spec": {"audiences": []}});
+    let access = json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}});
+    for (path, body, expect) in [
+        (
+            format!("{pods}/bound/binding"),
+            binding,
+            "CREATE /v1 Binding of pods/binding bound",
+        ),
+        (
+            format!("{pods}/evicted/eviction"),
+            eviction,
+            "CREATE policy/v1 Eviction of pods/eviction evicted",
+        ),
+        (
+            "/api/v1/namespaces/default/serviceaccounts/default/token".into(),
+            token,
+            "CREATE authentication.k8s.io/v1 TokenRequest of serviceaccounts/token default",
+        ),
+        (
+            "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews".into(),
+            access,
+            "CREATE authorization.k8s.io/v1 SelfSubjectAccessReview of selfsubjectaccessreviews/ ",
+        ),
+    ] {
+        assert_eq!(seen(&path, body).await, expect);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_scale_is_seen_as_a_scale() {
+    let cluster = Cluster::start().await;
+    cluster.must_make(DEPLOYMENTS, deployment()).await;
+    let hook = cluster
+        .hook("hook")
+        .sees(&["UPDATE"], "apps", "v1", "deployments/scale");
+    cluster.register(Validating, "hook", [hook]).await;
+    let path = format!("{DEPLOYMENTS}/d/scale");
+    let patched = cluster
+        .merge(&path, &json!({"spec": {"replicas": 3}}))
+        .await;
+    assert!(patched.code.is_success(), "{}", patched.text());
+    let request = &cluster.webhook.asked("/hook")[0].request;
+    let kind = json!({"group": "autoscaling", "version": "v1", "kind": "Scale"});
+    assert_eq!(request["kind"], kind);
+    assert_eq!(request["resource"]["resource"], "deployments");
+    assert_eq!(request["subResource"], "scale");
+    assert_eq!(request["oldObject"]["spec"]["replicas"], 1);
+    assert_eq!(request["object"]["spec"]["replicas"], 3);
+    assert_eq!(request["object"]["kind"], "Scale");
+}
