@@ -70,21 +70,36 @@ impl Facts<'_> {
         !self.namespace.is_empty() && !is_namespaces(&self.asked.resource)
     }
 
-    /// Nobody may stand between a cluster and the configuration that could break it.
-    pub fn is_exempt(&self) -> bool {
-        let kind = &self.asked.kind;
-        kind.group == "admissionregistration.k8s.io"
-            && matches!(
-                &*kind.kind,
-                "ValidatingWebhookConfiguration"
-                    | "MutatingWebhookConfiguration"
-                    | "ValidatingAdmissionPolicy"
-                    | "ValidatingAdmissionPolicyBinding"
-                    | "MutatingAdmissionPolicy"
-                    | "MutatingAdmissionPolicyBinding"
-            )
+    /// No webhook may stand between a cluster and the configuration that could break it.
+    pub fn is_exempt_from_webhooks(&self) -> bool {
+        let kind = &*self.asked.kind.kind;
+        let is_webhooks = matches!(
+            kind,
+            "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration"
+        );
+        self.is_admission() && (is_webhooks || POLICIES.contains(&kind))
+    }
+
+    /// Policies may judge webhooks, but not policies, and not the questions that others ask before they do anything.
+    pub fn is_exempt_from_policies(&self) -> bool {
+        let kind = &*self.asked.kind.kind;
+        let group = &*self.asked.kind.group;
+        let is_review = matches!(group, "authentication.k8s.io" | "authorization.k8s.io")
+            && self.subresource.is_empty();
+        is_review || (self.is_admission() && POLICIES.contains(&kind))
+    }
+
+    fn is_admission(&self) -> bool {
+        self.asked.kind.group == "admissionregistration.k8s.io"
     }
 }
+
+const POLICIES: [&str; 4] = [
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+];
 
 pub(crate) fn is_namespaces(resource: &GroupVersionResource) -> bool {
     resource.group.is_empty() && resource.version == "v1" && resource.resource == "namespaces"

@@ -14,24 +14,29 @@
     )
 )]
 
+mod conditions;
 mod criteria;
 mod exclusion;
 mod facts;
 #[cfg(test)]
 mod oracle;
+mod policy;
 pub mod review;
 mod rule;
 #[cfg(test)]
 mod tests;
 mod webhook;
 
+pub use conditions::{Conditions, Judged, Met};
 pub use criteria::{Criteria, Outcome, Reading};
 pub use exclusion::Exclusion;
 pub use facts::{Facts, LabelSets, Names, ObjectLabels, Operation};
-pub use rule::Rule;
-pub use webhook::{
-    Address, Condition, FailurePolicy, Flavor, Service, SideEffects, Webhook, webhooks_of,
+pub use policy::{
+    Annotation, Binding, Change, Decision, Head, Kinds, MutatingPolicy, ParamChoice, ParamKind,
+    ParamRef, PolicyFlavor, ValidatingPolicy, Verdict, expression_warnings,
 };
+pub use rule::Rule;
+pub use webhook::{Address, FailurePolicy, Flavor, Service, SideEffects, Webhook, webhooks_of};
 
 /// A JSON object.
 pub type Object = serde_json::Map<String, serde_json::Value>;

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use rhumb_expressions::Environment;
 use serde_json::Value;
 
 use crate::Object;
+use crate::conditions::Conditions;
 use crate::criteria::{Criteria, Reading};
 use crate::review::ReviewVersion;
 
@@ -73,13 +75,6 @@ pub struct Service {
     pub path: String,
 }
 
-/// A condition in CEL.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Condition {
-    pub name: String,
-    pub expression: String,
-}
-
 #[derive(Debug, Clone)]
 pub struct Webhook {
     pub configuration: Arc<str>,
@@ -87,7 +82,7 @@ pub struct Webhook {
     /// No two webhooks of one flavor have the same.
     pub id: Arc<str>,
     pub criteria: Criteria,
-    pub conditions: Vec<Condition>,
+    pub conditions: Conditions,
     pub failure: FailurePolicy,
     pub timeout: Duration,
     pub side_effects: SideEffects,
@@ -125,7 +120,10 @@ fn read(webhook: &Value, configuration: &Arc<str>, id: String, reading: Reading)
         name: text(&webhook["name"]).into(),
         id: id.into(),
         criteria: Criteria::of_webhook(webhook, reading),
-        conditions: conditions_of(&webhook["matchConditions"]),
+        conditions: Conditions::compile(
+            &webhook["matchConditions"],
+            &Environment::match_conditions(),
+        ),
         failure: failure_policy(&webhook["failurePolicy"]),
         timeout: Duration::from_secs(
             webhook["timeoutSeconds"]
@@ -151,17 +149,6 @@ fn read(webhook: &Value, configuration: &Arc<str>, id: String, reading: Reading)
             .filter(|bundle| !bundle.is_empty())
             .map(Into::into),
     }
-}
-
-pub(crate) fn conditions_of(list: &Value) -> Vec<Condition> {
-    list.as_array()
-        .into_iter()
-        .flatten()
-        .map(|condition| Condition {
-            name: text(&condition["name"]).to_owned(),
-            expression: text(&condition["expression"]).to_owned(),
-        })
-        .collect()
 }
 
 pub(crate) fn failure_policy(policy: &Value) -> FailurePolicy {

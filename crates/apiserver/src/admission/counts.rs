@@ -103,6 +103,41 @@ pub struct Counted<'a> {
     pub operation: Operation,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Validated {
+    policy: String,
+    policy_binding: String,
+    error_type: &'static str,
+    enforcement_action: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Mutated {
+    policy: String,
+    policy_binding: String,
+    error_type: &'static str,
+}
+
+/// What followed from a validation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Checked {
+    Allowed,
+    Denied,
+    Audited,
+    Warned,
+}
+
+impl Checked {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Checked::Allowed => "allow",
+            Checked::Denied => "deny",
+            Checked::Audited => "audit",
+            Checked::Warned => "warn",
+        }
+    }
+}
+
 /// Why a webhook kept a write out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rejection {
@@ -134,6 +169,14 @@ pub struct Counts {
     condition_exclusions: Family<Conditioned, Counter>,
     condition_seconds: Histograms<Conditioned>,
     exclusions: Family<Excluded, Counter>,
+    validated: Family<Validated, Counter>,
+    validation_seconds: Histograms<Validated>,
+    mutated: Family<Mutated, Counter>,
+    mutation_seconds: Histograms<Mutated>,
+}
+
+fn policy_seconds() -> Histogram {
+    Histogram::new([0.000_000_5, 0.001, 0.01, 0.1, 1.0])
 }
 
 fn webhook_seconds() -> Histogram {
@@ -156,9 +199,14 @@ impl Default for Counts {
             condition_exclusions: Family::default(),
             condition_seconds: Family::new_with_constructor(condition_seconds),
             exclusions: Family::default(),
+            validated: Family::default(),
+            validation_seconds: Family::new_with_constructor(policy_seconds),
+            mutated: Family::default(),
+            mutation_seconds: Family::new_with_constructor(policy_seconds),
         };
         let mut exposition = Exposition::default();
         counts.register(&mut exposition);
+        counts.register_policies(&mut exposition);
         counts.exposition = exposition;
         counts
     }
@@ -205,6 +253,29 @@ impl Counts {
             "rhumb_admission_exclusion_rule_exclusions",
             "Writes that exclusion rules kept away from webhooks and policies",
             self.exclusions.clone(),
+        );
+    }
+
+    fn register_policies(&self, exposition: &mut Exposition) {
+        exposition.register(
+            "apiserver_validating_admission_policy_check",
+            "What followed from validations that did not simply hold",
+            self.validated.clone(),
+        );
+        exposition.register(
+            "apiserver_validating_admission_policy_check_duration_seconds",
+            "How long they took",
+            self.validation_seconds.clone(),
+        );
+        exposition.register(
+            "apiserver_mutating_admission_policy_check",
+            "Mutations by policies",
+            self.mutated.clone(),
+        );
+        exposition.register(
+            "apiserver_mutating_admission_policy_check_duration_seconds",
+            "How long they took",
+            self.mutation_seconds.clone(),
         );
     }
 
@@ -275,6 +346,44 @@ impl Counts {
         }
     }
 
+    /// A validation did not simply hold.
+    pub fn validated(
+        &self,
+        (policy, binding): (&str, &str),
+        checked: Checked,
+        message: Option<&str>,
+        elapsed: Duration,
+    ) {
+        let labels = Validated {
+            policy: policy.to_owned(),
+            policy_binding: binding.to_owned(),
+            error_type: error_type(message),
+            enforcement_action: checked.as_str(),
+        };
+        self.validated.get_or_create(&labels).inc();
+        self.validation_seconds
+            .get_or_create(&labels)
+            .observe(elapsed.as_secs_f64());
+    }
+
+    /// A mutation was made, or could not be.
+    pub fn mutated(
+        &self,
+        (policy, binding): (&str, &str),
+        message: Option<&str>,
+        elapsed: Duration,
+    ) {
+        let labels = Mutated {
+            policy: policy.to_owned(),
+            policy_binding: binding.to_owned(),
+            error_type: error_type(message),
+        };
+        self.mutated.get_or_create(&labels).inc();
+        self.mutation_seconds
+            .get_or_create(&labels)
+            .observe(elapsed.as_secs_f64());
+    }
+
     /// The counter of what exclusion rules kept away from one webhook or policy.
     pub fn exclusions(&self, of: Counted<'_>, resource: &GroupResource) -> Counter {
         self.exclusions.get_or_create_owned(&Excluded {
@@ -285,5 +394,15 @@ impl Counts {
             group: resource.group.to_string(),
             resource: resource.resource.to_string(),
         })
+    }
+}
+
+/// What went wrong, told by the text of an error as upstream tells it.
+fn error_type(message: Option<&str>) -> &'static str {
+    match message {
+        None => "no_error",
+        Some(message) if message.starts_with("compilation") => "compile_error",
+        Some(message) if message.contains("running out of cost budget") => "out_of_budget",
+        Some(_) => "invalid_error",
     }
 }

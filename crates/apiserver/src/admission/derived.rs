@@ -23,7 +23,12 @@ impl<T> Default for Derived<T> {
 }
 
 impl<T> Derived<T> {
-    pub(super) fn get(&self, cache: &Cache, make: impl FnOnce(&Snapshot) -> T) -> Arc<T> {
+    /// `make` is given what was made before, if anything was.
+    pub(super) fn get(
+        &self,
+        cache: &Cache,
+        make: impl FnOnce(&Snapshot, Option<&T>) -> T,
+    ) -> Arc<T> {
         let version = cache.version();
         if let Some(made) = self.made_of(version) {
             return made;
@@ -33,7 +38,9 @@ impl<T> Derived<T> {
         if let Some(made) = self.made_of(version) {
             return made;
         }
-        let made = Arc::new(make(&cache.snapshot()));
+        let before = self.made.load_full();
+        let before = before.as_ref().map(|before| &*before.1);
+        let made = Arc::new(make(&cache.snapshot(), before));
         self.made.store(Some(Arc::new((version, made.clone()))));
         made
     }

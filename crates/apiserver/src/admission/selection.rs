@@ -8,6 +8,7 @@ use super::default_tolerations::DefaultTolerations;
 use super::escalation::Escalation;
 use super::namespace_lifecycle::NamespaceLifecycle;
 use super::node_taint::TaintNodesByCondition;
+use super::policies::{MutatingPolicies, ValidatingPolicies};
 use super::priority::Priority;
 use super::runtime_class::RuntimeClass;
 use super::service_account::ServiceAccount;
@@ -87,12 +88,18 @@ const ORDER: &[(&str, Known)] = &[
     ("NodeDeclaredFeatureValidator", Known::Later),
     ("JobValidation", Known::Later),
     ("PodResizeValidator", Known::Later),
-    ("MutatingAdmissionPolicy", Known::Later),
+    (
+        "MutatingAdmissionPolicy",
+        Known::Here(|outside| Box::new(MutatingPolicies::new(outside))),
+    ),
     (
         "MutatingAdmissionWebhook",
         Known::Here(|outside| Box::new(Webhooks::new(Flavor::Mutating, outside))),
     ),
-    ("ValidatingAdmissionPolicy", Known::Later),
+    (
+        "ValidatingAdmissionPolicy",
+        Known::Here(|outside| Box::new(ValidatingPolicies::new(outside))),
+    ),
     (
         "ValidatingAdmissionWebhook",
         Known::Here(|outside| Box::new(Webhooks::new(Flavor::Validating, outside))),

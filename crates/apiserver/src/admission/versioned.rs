@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::Attributes;
 use crate::Api;
-use crate::resources::{JsonPatch, Resource, Storage, Version};
+use crate::resources::{JsonPatch, PatchFailure, Resource, Storage, Version};
 
 /// Kinds that are sent to subresources and are no resources themselves.
 const SENT_TO_SUBRESOURCES: &[(&str, &str, &str, &str)] = &[
@@ -73,18 +73,35 @@ impl Attributes<'_> {
         }
     }
 
+    /// An apply configuration laid over an object, both under these names.
+    pub(super) fn apply(
+        &self,
+        names: &Names,
+        before: &Object,
+        configuration: Object,
+    ) -> Result<Value, String> {
+        let schema = self.schema(names).map_err(|status| status.message)?;
+        rhumb_schema::overlay(self.call.api.table, schema, before, configuration)
+            .map(Value::Object)
+            .map_err(|error| error.to_string())
+    }
+
     /// What a patch makes of an object, both under these names.
     pub(super) fn patch(
         &self,
         names: &Names,
         patch: &JsonPatch,
         before: Object,
-    ) -> Result<Value, ()> {
-        let schema = match self.shape(names).map_err(|_| ())? {
+    ) -> Result<Value, PatchFailure> {
+        let schema = self.schema(names).map_err(|_| PatchFailure::Other)?;
+        patch.apply(self.call.api.table, schema, Value::Object(before))
+    }
+
+    fn schema(&self, names: &Names) -> Result<TypeId, Status> {
+        Ok(match self.shape(names)? {
             Shape::Stored(_, version, _) => version.schema,
             Shape::Sent(schema) => schema,
-        };
-        patch.apply(self.call.api.table, schema, Value::Object(before))
+        })
     }
 
     fn shape(&self, names: &Names) -> Result<Shape<'_>, Status> {

@@ -29,7 +29,7 @@ mod tests;
 pub use call::Call;
 pub use companions::{Chosen, Claim, CompanionSet, Companions};
 pub(crate) use create::generate_name;
-pub(crate) use patch::JsonPatch;
+pub(crate) use patch::{JsonPatch, PatchFailure};
 pub use registry::{
     Asked, Registry, RegistryError, Resource, Storage, Version, forms, stored_kinds,
 };

@@ -8,6 +8,7 @@ mod companions;
 mod expiry;
 mod indexes;
 mod policy;
+mod policy_status;
 mod services;
 mod token_use;
 mod upkeep;
@@ -116,6 +117,7 @@ impl Api {
         upkeep::keep(&api, options.services, options.advertised);
         aggregation::keep(&api, roles_changed);
         token_use::keep(&api, notes);
+        policy_status::keep(&api);
         if !options.event_ttl.is_zero() {
             expiry::keep(&api, options.event_ttl);
         }

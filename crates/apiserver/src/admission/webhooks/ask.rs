@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use rhumb_admission::review::{Answer, Request, UserInfo, read_answer};
+use rhumb_admission::review::{Answer, Request, read_answer};
 use rhumb_admission::{FailurePolicy, Flavor, Names, SideEffects};
 use rhumb_api::Object;
 use rhumb_meta::{Status, StatusReason};
@@ -12,6 +12,7 @@ use super::Webhooks;
 use super::hooks::Hook;
 use crate::admission::Attributes;
 use crate::admission::counts::Rejection;
+use crate::admission::seen::user_info;
 
 /// Why a webhook gave no leave.
 #[derive(Debug)]
@@ -178,7 +179,6 @@ fn request<'a>(
     name: &'a str,
     uid: &'a str,
 ) -> Result<Request<'a>, Status> {
-    let user = attributes.call.user;
     Ok(Request {
         uid,
         seen: names,
@@ -191,12 +191,7 @@ fn request<'a>(
             namespace => namespace,
         },
         operation: attributes.operation,
-        user: UserInfo {
-            username: &user.name,
-            uid: &user.uid,
-            groups: &user.groups,
-            extra: &user.extra,
-        },
+        user: user_info(attributes.call.user),
         object: seen.object.as_ref(),
         old: seen.old.as_ref(),
         dry_run: attributes.dry_run,

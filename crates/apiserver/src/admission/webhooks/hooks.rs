@@ -58,7 +58,7 @@ impl Webhooks {
         let reading = Reading {
             exclusions: api.gates.enabled(Feature::AdmissionWebhookExclusionRules),
         };
-        self.hooks.get(&storage.cache, |snapshot| {
+        self.hooks.get(&storage.cache, |snapshot, _| {
             snapshot
                 .range(None, None)
                 .filter_map(|entry| serde_json::from_slice::<Object>(entry.json_slice()).ok())

@@ -1,7 +1,10 @@
 //! Who is to be asked about a write.
 
-use rhumb_admission::{Flavor, LabelSets, Names, ObjectLabels, Outcome};
+use std::time::{Duration, Instant};
+
+use rhumb_admission::{Flavor, LabelSets, Met, Names, ObjectLabels, Outcome};
 use rhumb_api::Object;
+use rhumb_expressions::{Budget, Scope};
 use rhumb_meta::Status;
 use rhumb_meta::labels::Labels;
 
@@ -9,6 +12,10 @@ use super::Webhooks;
 use super::hooks::Hook;
 use crate::admission::Attributes;
 use crate::admission::namespaces::NamespaceLabels;
+use crate::admission::seen::Sight;
+
+/// How long the conditions of a webhook may take for one write.
+const CONDITIONS_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Whom exclusion rules left out, for the audit log.
 #[derive(Debug, Default)]
@@ -48,13 +55,51 @@ impl Webhooks {
             old: old.as_ref().map(|labels| labels as &dyn Labels),
         };
         match hook.webhook.criteria.decide(&facts, &labels) {
-            Outcome::Seen(names) => Ok(Some(names)),
+            Outcome::Seen(names) => {
+                let holds = self.conditions_hold(attributes, hook, &names, object)?;
+                Ok(holds.then_some(names))
+            }
             Outcome::Failed(status) => Err(status),
             Outcome::Excluded { rule } => {
                 self.count_excluded(attributes, hook, rule, left_out);
                 Ok(None)
             }
             Outcome::NoRule | Outcome::OtherNamespace | Outcome::OtherObject => Ok(None),
+        }
+    }
+
+    /// Whether the match conditions of a webhook let it see the write.
+    fn conditions_hold(
+        &self,
+        attributes: &Attributes<'_>,
+        hook: &Hook,
+        names: &Names,
+        object: Option<&Object>,
+    ) -> Result<bool, Status> {
+        let webhook = &hook.webhook;
+        if webhook.conditions.is_empty() {
+            return Ok(true);
+        }
+        let begun = Instant::now();
+        let sight = Sight::new(attributes, names, object, None)?;
+        let inputs = sight.inputs();
+        let mut budget = Budget::for_match_conditions(Some(begun + CONDITIONS_TIME_MAX));
+        let mut scope = Scope::new(&inputs);
+        let judged = webhook
+            .conditions
+            .judge(&mut scope, &mut budget, webhook.failure);
+        let excluded = matches!(judged.met, Met::No { .. });
+        let counted = self.counted(attributes, hook);
+        let counts = &self.outside.counts;
+        counts.conditions(counted, begun.elapsed(), judged.errors, excluded);
+        match judged.met {
+            Met::Yes => Ok(true),
+            Met::No { .. } | Met::Ignored => Ok(false),
+            Met::Failed(error) => {
+                let resource = &attributes.call.resource.group_resource;
+                let name = attributes.facts(object)?.name;
+                Err(Status::forbidden(resource, name, error))
+            }
         }
     }
 

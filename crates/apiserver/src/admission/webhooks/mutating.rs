@@ -102,7 +102,7 @@ impl Webhooks {
                 hook.webhook.name
             ))));
         };
-        let patched = attributes.patch(names, &patch, before).map_err(|()| {
+        let patched = attributes.patch(names, &patch, before).map_err(|_| {
             Refusal::Internal(Status::internal_error(format_args!(
                 "the patch of admission webhook {:?} does not apply to the object",
                 hook.webhook.name

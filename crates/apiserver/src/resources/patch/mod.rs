@@ -20,6 +20,7 @@ use super::{Call, render};
 use crate::http::{Reply, generic};
 use crate::request::{FieldValidation, WriteOptions};
 use operations::Operation;
+pub(crate) use operations::PatchFailure;
 
 /// What upstream allows.
 const OPERATIONS_MAX: usize = 10_000;
@@ -63,8 +64,13 @@ impl JsonPatch {
     }
 
     /// What it makes of a document of a type, if it applies to it.
-    pub(crate) fn apply(&self, table: &Table, of: TypeId, document: Value) -> Result<Value, ()> {
-        operations::apply(document, &self.0, &mut Speller::new(table, of)).map_err(|_| ())
+    pub(crate) fn apply(
+        &self,
+        table: &Table,
+        of: TypeId,
+        document: Value,
+    ) -> Result<Value, PatchFailure> {
+        operations::apply(document, &self.0, &mut Speller::new(table, of))
     }
 }
 

@@ -19,9 +19,13 @@ pub(super) struct Operation {
     value: Value,
 }
 
-/// An operation that does not apply. Clients are not told more than that.
+/// Why a patch does not apply. Clients are not told more than that.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct DoesNotApply;
+pub(crate) enum PatchFailure {
+    /// A test did not hold.
+    Test,
+    Other,
+}
 
 /// The operations of a patch, or what is wrong with it in Go's words.
 pub(super) fn decode(body: &[u8]) -> Result<Vec<Operation>, String> {
@@ -83,11 +87,11 @@ impl Operation {
         document: &mut Value,
         work: &mut Work,
         speller: &mut Speller<'_>,
-    ) -> Result<(), DoesNotApply> {
+    ) -> Result<(), PatchFailure> {
         let path = self.path.as_deref().map(|path| speller.pointer(path));
-        let path = &*path.ok_or(DoesNotApply)?;
+        let path = &*path.ok_or(PatchFailure::Other)?;
         let from = self.from.as_deref().map(|from| speller.pointer(from));
-        let from = || from.as_deref().ok_or(DoesNotApply);
+        let from = || from.as_deref().ok_or(PatchFailure::Other);
         if matches!(self.op.as_str(), "add" | "remove" | "move" | "copy") {
             work.count_moved(document, path)?;
         }
@@ -107,7 +111,7 @@ impl Operation {
                 let copy = get(container, &key)?.cloned().unwrap_or_default();
                 work.copied_bytes += size_of(&copy);
                 if work.copied_bytes > COPIED_BYTES_MAX {
-                    return Err(DoesNotApply);
+                    return Err(PatchFailure::Other);
                 }
                 add(document, path, copy)
             }
@@ -116,7 +120,7 @@ impl Operation {
                 let (container, key) = find(document, path)?;
                 is_same(get(container, &key)?.unwrap_or(&Value::Null), &self.value)
             }
-            _ => Err(DoesNotApply),
+            _ => Err(PatchFailure::Other),
         }
     }
 }
@@ -130,12 +134,12 @@ struct Work {
 
 impl Work {
     /// Counts the items of the list that the path leads into, if it does.
-    fn count_moved(&mut self, document: &mut Value, path: &str) -> Result<(), DoesNotApply> {
+    fn count_moved(&mut self, document: &mut Value, path: &str) -> Result<(), PatchFailure> {
         if let Ok((Value::Array(items), _)) = find(document, path) {
             self.moved_items += items.len();
         }
         if self.moved_items > MOVED_ITEMS_MAX {
-            return Err(DoesNotApply);
+            return Err(PatchFailure::Other);
         }
         Ok(())
     }
@@ -146,7 +150,7 @@ pub(super) fn apply(
     mut document: Value,
     operations: &[Operation],
     speller: &mut Speller<'_>,
-) -> Result<Value, DoesNotApply> {
+) -> Result<Value, PatchFailure> {
     let mut work = Work::default();
     for operation in operations {
         operation.apply(&mut document, &mut work, speller)?;
@@ -154,18 +158,18 @@ pub(super) fn apply(
     Ok(document)
 }
 
-fn is_same(value: &Value, expected: &Value) -> Result<(), DoesNotApply> {
+fn is_same(value: &Value, expected: &Value) -> Result<(), PatchFailure> {
     if value == expected {
         Ok(())
     } else {
-        Err(DoesNotApply)
+        Err(PatchFailure::Test)
     }
 }
 
 /// The object or list that holds what a path names, and the last step to it.
-fn find<'d>(document: &'d mut Value, path: &str) -> Result<(&'d mut Value, String), DoesNotApply> {
+fn find<'d>(document: &'d mut Value, path: &str) -> Result<(&'d mut Value, String), PatchFailure> {
     let mut steps = path.split('/').skip(1).map(unescape);
-    let mut last = steps.next().ok_or(DoesNotApply)?;
+    let mut last = steps.next().ok_or(PatchFailure::Other)?;
     let mut container = document;
     for step in steps {
         container = match container {
@@ -176,12 +180,12 @@ fn find<'d>(document: &'d mut Value, path: &str) -> Result<(&'d mut Value, Strin
             }
             _ => None,
         }
-        .ok_or(DoesNotApply)?;
+        .ok_or(PatchFailure::Other)?;
         last = step;
     }
     match container {
         Value::Object(_) | Value::Array(_) => Ok((container, last)),
-        _ => Err(DoesNotApply),
+        _ => Err(PatchFailure::Other),
     }
 }
 
@@ -190,29 +194,29 @@ fn unescape(step: &str) -> String {
 }
 
 /// A place among so many; negative ones count from the end.
-fn index(step: &str, count: usize) -> Result<usize, DoesNotApply> {
-    let given: i64 = step.parse().map_err(|_| DoesNotApply)?;
+fn index(step: &str, count: usize) -> Result<usize, PatchFailure> {
+    let given: i64 = step.parse().map_err(|_| PatchFailure::Other)?;
     let index = if given < 0 {
-        given + i64::try_from(count).map_err(|_| DoesNotApply)?
+        given + i64::try_from(count).map_err(|_| PatchFailure::Other)?
     } else {
         given
     };
     usize::try_from(index)
         .ok()
         .filter(|&index| index < count)
-        .ok_or(DoesNotApply)
+        .ok_or(PatchFailure::Other)
 }
 
 /// What an object has not is `None`; a list must have it.
-fn get<'c>(container: &'c Value, key: &str) -> Result<Option<&'c Value>, DoesNotApply> {
+fn get<'c>(container: &'c Value, key: &str) -> Result<Option<&'c Value>, PatchFailure> {
     match container {
         Value::Object(fields) => Ok(fields.get(key)),
         Value::Array(items) => Ok(items.get(index(key, items.len())?)),
-        _ => Err(DoesNotApply),
+        _ => Err(PatchFailure::Other),
     }
 }
 
-fn add(document: &mut Value, path: &str, value: Value) -> Result<(), DoesNotApply> {
+fn add(document: &mut Value, path: &str, value: Value) -> Result<(), PatchFailure> {
     let (container, key) = find(document, path)?;
     match container {
         Value::Object(fields) => {
@@ -223,27 +227,27 @@ fn add(document: &mut Value, path: &str, value: Value) -> Result<(), DoesNotAppl
             let at = index(&key, items.len() + 1)?;
             items.insert(at, value);
         }
-        _ => return Err(DoesNotApply),
+        _ => return Err(PatchFailure::Other),
     }
     Ok(())
 }
 
-fn remove(document: &mut Value, path: &str) -> Result<Value, DoesNotApply> {
+fn remove(document: &mut Value, path: &str) -> Result<Value, PatchFailure> {
     let (container, key) = find(document, path)?;
     match container {
-        Value::Object(fields) => fields.remove(&key).ok_or(DoesNotApply),
+        Value::Object(fields) => fields.remove(&key).ok_or(PatchFailure::Other),
         Value::Array(items) => {
             let at = index(&key, items.len())?;
             Ok(items.remove(at))
         }
-        _ => Err(DoesNotApply),
+        _ => Err(PatchFailure::Other),
     }
 }
 
-fn replace(document: &mut Value, path: &str, value: Value) -> Result<(), DoesNotApply> {
+fn replace(document: &mut Value, path: &str, value: Value) -> Result<(), PatchFailure> {
     if path.is_empty() {
         if !value.is_object() && !value.is_array() {
-            return Err(DoesNotApply);
+            return Err(PatchFailure::Other);
         }
         *document = value;
         return Ok(());
@@ -257,7 +261,7 @@ fn replace(document: &mut Value, path: &str, value: Value) -> Result<(), DoesNot
             let at = index(&key, items.len())?;
             items[at] = value;
         }
-        _ => return Err(DoesNotApply),
+        _ => return Err(PatchFailure::Other),
     }
     Ok(())
 }
@@ -284,7 +288,7 @@ mod tests {
     use serde_json::json;
 
     /// To an object that has the fields of a webhook configuration, and any others.
-    fn applied(document: Value, operations: &[Operation]) -> Result<Value, DoesNotApply> {
+    fn applied(document: Value, operations: &[Operation]) -> Result<Value, PatchFailure> {
         let table = rhumb_schema::Table::builtin();
         let of = "io.k8s.api.admissionregistration.v1.ValidatingWebhookConfiguration";
         let mut speller = Speller::new(table, table.named(of).unwrap());

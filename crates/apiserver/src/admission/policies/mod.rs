@@ -1,0 +1,78 @@
+//! Policies in expressions.
+//!
+//! `hooks.rs` has all policies with their bindings, `invocation.rs` says which of them are about a write and with which
+//! parameters (`params.rs`); `validating.rs` and `mutating.rs` are what follows.
+
+mod hooks;
+mod invocation;
+mod mutating;
+mod params;
+mod validating;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rhumb_admission::{MutatingPolicy, PolicyFlavor, ValidatingPolicy};
+use rhumb_api::Object;
+use rhumb_meta::Status;
+
+use super::webhooks::Outside;
+use super::{Attributes, Plugin};
+use hooks::Hooks;
+
+/// How long the expressions of a policy may take for one write.
+const TIME_MAX: Duration = Duration::from_secs(1);
+
+/// The plugin that asks validating policies.
+#[derive(Debug)]
+pub(super) struct ValidatingPolicies {
+    hooks: Hooks<ValidatingPolicy>,
+    outside: Outside,
+}
+
+impl ValidatingPolicies {
+    pub(super) fn new(outside: &Outside) -> ValidatingPolicies {
+        ValidatingPolicies {
+            hooks: Hooks::new(PolicyFlavor::Validating, ValidatingPolicy::read),
+            outside: outside.clone(),
+        }
+    }
+}
+
+#[async_trait]
+impl Plugin for ValidatingPolicies {
+    async fn validate(
+        &self,
+        attributes: &Attributes<'_>,
+        object: Option<&Object>,
+    ) -> Result<(), Status> {
+        self.judge(attributes, object).await
+    }
+}
+
+/// The plugin that asks mutating policies.
+#[derive(Debug)]
+pub(super) struct MutatingPolicies {
+    hooks: Hooks<MutatingPolicy>,
+    outside: Outside,
+}
+
+impl MutatingPolicies {
+    pub(super) fn new(outside: &Outside) -> MutatingPolicies {
+        MutatingPolicies {
+            hooks: Hooks::new(PolicyFlavor::Mutating, MutatingPolicy::read),
+            outside: outside.clone(),
+        }
+    }
+}
+
+#[async_trait]
+impl Plugin for MutatingPolicies {
+    async fn mutate(
+        &self,
+        attributes: &Attributes<'_>,
+        object: Option<&mut Object>,
+    ) -> Result<(), Status> {
+        self.change(attributes, object).await
+    }
+}

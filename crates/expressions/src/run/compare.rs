@@ -1,0 +1,175 @@
+//! Equality and order.
+
+use super::Machine;
+use crate::error::{Evaluated, EvaluationError};
+use crate::value::{Key, List, Map, Value};
+use std::cmp::Ordering;
+
+/// A double that is a whole number and fits.
+pub(crate) fn whole(double: f64) -> Option<i64> {
+    // The largest double below 2^63 is the last that fits.
+    let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&double);
+    #[expect(clippy::cast_possible_truncation, reason = "whole and in range")]
+    (fits && double.fract() == 0.0).then_some(double as i64)
+}
+
+#[derive(Clone, Copy)]
+enum Number {
+    Whole(i128),
+    Double(f64),
+}
+
+fn number(value: &Value) -> Option<Number> {
+    Some(match value {
+        Value::Int(int) => Number::Whole(i128::from(*int)),
+        Value::Uint(uint) => Number::Whole(i128::from(*uint)),
+        Value::Double(double) => Number::Double(*double),
+        _ => return None,
+    })
+}
+
+fn compare_numbers(left: Number, right: Number) -> Option<Ordering> {
+    match (left, right) {
+        (Number::Whole(left), Number::Whole(right)) => Some(left.cmp(&right)),
+        (Number::Double(left), Number::Double(right)) => left.partial_cmp(&right),
+        (Number::Whole(left), Number::Double(right)) => compare_mixed(left, right),
+        (Number::Double(left), Number::Whole(right)) => {
+            compare_mixed(right, left).map(Ordering::reverse)
+        }
+    }
+}
+
+/// Numbers of 64 bits are far inside of what 128 bits hold, so that a double beyond them is simply larger.
+fn compare_mixed(whole: i128, double: f64) -> Option<Ordering> {
+    if double.is_nan() {
+        return None;
+    }
+    if double >= 1e20 {
+        return Some(Ordering::Less);
+    }
+    if double <= -1e20 {
+        return Some(Ordering::Greater);
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "in range")]
+    let floor = double.floor() as i128;
+    Some(whole.cmp(&floor).then(if double.fract() == 0.0 {
+        Ordering::Equal
+    } else {
+        Ordering::Less
+    }))
+}
+
+/// The order of two values, if values of their types have one.
+pub(crate) fn order(left: &Value, right: &Value) -> Evaluated<Ordering> {
+    if let (Some(left), Some(right)) = (number(left), number(right)) {
+        return compare_numbers(left, right)
+            .ok_or_else(|| EvaluationError::new("NaN values cannot be ordered"));
+    }
+    Ok(match (left, right) {
+        (Value::Bool(left), Value::Bool(right)) => left.cmp(right),
+        (Value::String(left), Value::String(right)) => left.cmp(right),
+        (Value::Bytes(left), Value::Bytes(right)) => left.cmp(right),
+        (Value::Duration(left), Value::Duration(right)) => left.cmp(right),
+        (Value::Timestamp(left, left_nanos), Value::Timestamp(right, right_nanos)) => {
+            (left, left_nanos).cmp(&(right, right_nanos))
+        }
+        _ => return Err(EvaluationError::no_overload()),
+    })
+}
+
+impl Machine<'_, '_> {
+    pub(crate) fn equal(&mut self, left: &Value, right: &Value) -> Evaluated<bool> {
+        self.budget.step()?;
+        if let (Some(left), Some(right)) = (number(left), number(right)) {
+            return Ok(compare_numbers(left, right) == Some(Ordering::Equal));
+        }
+        Ok(match (left, right) {
+            (Value::Null, Value::Null) | (Value::Optional(None), Value::Optional(None)) => true,
+            (Value::Bool(left), Value::Bool(right)) => left == right,
+            (Value::String(left), Value::String(right))
+            | (Value::Type(left), Value::Type(right)) => left == right,
+            (Value::Bytes(left), Value::Bytes(right)) => left == right,
+            (Value::Duration(left), Value::Duration(right)) => left == right,
+            (Value::Timestamp(left, left_nanos), Value::Timestamp(right, right_nanos)) => {
+                (left, left_nanos) == (right, right_nanos)
+            }
+            (Value::List(left), Value::List(right)) => self.equal_lists(left, right)?,
+            (Value::Map(left), Value::Map(right)) => self.equal_maps(left, right)?,
+            (Value::Optional(Some(left)), Value::Optional(Some(right))) => {
+                self.equal(left, right)?
+            }
+            (Value::Object(left), Value::Object(right)) => {
+                if left.fields.len() != right.fields.len() {
+                    return Ok(false);
+                }
+                for (name, value) in &left.fields {
+                    let Some(other) = right.fields.get(name) else {
+                        return Ok(false);
+                    };
+                    if !self.equal(value, other)? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
+            (Value::Patch(left), Value::Patch(right)) => {
+                let texts =
+                    left.op == right.op && left.from == right.from && left.path == right.path;
+                texts
+                    && match (&left.value, &right.value) {
+                        (None, None) => true,
+                        (Some(left), Some(right)) => self.equal(left, right)?,
+                        _ => false,
+                    }
+            }
+            (Value::Opaque(left), Value::Opaque(right)) => left == right,
+            _ => false,
+        })
+    }
+
+    fn equal_lists(&mut self, left: &List, right: &List) -> Evaluated<bool> {
+        if left.items().len() != right.items().len() {
+            return Ok(false);
+        }
+        for (left, right) in left.items().iter().zip(right.items()) {
+            if !self.equal(left, right)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn equal_maps(&mut self, left: &Map, right: &Map) -> Evaluated<bool> {
+        if left.entries().len() != right.entries().len() {
+            return Ok(false);
+        }
+        for ((left_key, left), (right_key, right)) in left.entries().iter().zip(right.entries()) {
+            if left_key != right_key || !self.equal(left, right)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    pub(crate) fn contains(&mut self, list: &List, wanted: &Value) -> Evaluated<bool> {
+        for item in list.items() {
+            if self.equal(item, wanted)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    pub(super) fn one_of(&mut self, item: &Value, list: &List) -> Evaluated<Value> {
+        self.contains(list, item).map(Value::Bool)
+    }
+
+    /// `@in`.
+    pub(crate) fn is_in(&mut self, item: &Value, container: &Value) -> Evaluated<bool> {
+        match container {
+            Value::List(list) => self.contains(list, item),
+            Value::Map(map) => Ok(Key::for_lookup(item).is_some_and(|key| map.get(&key).is_some())),
+            _ => Err(EvaluationError::no_overload()),
+        }
+    }
+}

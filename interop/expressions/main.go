@@ -1,0 +1,127 @@
+// Compiles and evaluates expressions as kube-apiserver's admission does: one question a line in, one answer a line
+// out, in order. With the argument "declarations" it writes the table of functions instead.
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/google/cel-go/cel"
+	"k8s.io/apimachinery/pkg/util/json"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+)
+
+// The longest line that is read.
+const lineBytesMax = 16 << 20
+
+type question struct {
+	Expression string            `json:"expression"`
+	Want       string            `json:"want"`
+	Params     bool              `json:"params"`
+	Patches    bool              `json:"patches"`
+	Variables  []variable        `json:"variables"`
+	Inputs     map[string]any    `json:"inputs"`
+	Authorizer map[string]string `json:"authorizer"`
+}
+
+type variable struct {
+	Name       string `json:"name"`
+	Expression string `json:"expression"`
+}
+
+// Empty fields do not apply: an expression either does not compile, or fails, or has a value.
+type answer struct {
+	Compile string `json:"compile"`
+	Error   string `json:"error"`
+	Value   any    `json:"value"`
+	Type    string `json:"type"`
+	Cost    uint64 `json:"cost"`
+}
+
+type accessor struct {
+	name, expression string
+	types            []*cel.Type
+}
+
+func (a *accessor) GetExpression() string    { return a.expression }
+func (a *accessor) GetName() string          { return a.name }
+func (a *accessor) ReturnTypes() []*cel.Type { return a.types }
+
+func wanted(want string) []*cel.Type {
+	switch want {
+	case "bool":
+		return []*cel.Type{cel.BoolType}
+	case "string":
+		return []*cel.Type{cel.StringType}
+	case "string or null":
+		return []*cel.Type{cel.StringType, cel.NullType}
+	case "object":
+		return []*cel.Type{cel.ObjectType("Object")}
+	case "patches":
+		return []*cel.Type{cel.ListType(cel.ObjectType("JSONPatch"))}
+	}
+	return []*cel.Type{cel.AnyType}
+}
+
+func main() {
+	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
+	if len(os.Args) > 1 && os.Args[1] == "declarations" {
+		env, err := base.Env(environment.StoredExpressions)
+		if err != nil {
+			panic(err)
+		}
+		writeDeclarations(os.Stdout, env)
+		return
+	}
+	in := bufio.NewScanner(os.Stdin)
+	in.Buffer(make([]byte, 1<<16), lineBytesMax)
+	out := bufio.NewWriter(os.Stdout)
+	defer out.Flush()
+	for in.Scan() {
+		var q question
+		if err := json.Unmarshal(in.Bytes(), &q); err != nil {
+			panic(err)
+		}
+		line, err := json.Marshal(reply(base, &q))
+		if err != nil {
+			panic(fmt.Errorf("%s: %w", q.Expression, err))
+		}
+		out.Write(line)
+		out.WriteByte('\n')
+	}
+	if err := in.Err(); err != nil {
+		panic(err)
+	}
+}
+
+func reply(base *environment.EnvSet, q *question) answer {
+	compiler, err := plugincel.NewCompositedCompiler(base)
+	if err != nil {
+		panic(err)
+	}
+	options := plugincel.OptionalVariableDeclarations{HasParams: q.Params, HasAuthorizer: true, HasPatchTypes: q.Patches}
+	for _, v := range q.Variables {
+		compiler.CompileAndStoreVariable(&accessor{v.Name, v.Expression, wanted("")}, options, environment.StoredExpressions)
+	}
+	compiled := compiler.CompileCELExpression(&accessor{"", q.Expression, wanted(q.Want)}, options, environment.StoredExpressions)
+	if compiled.Error != nil {
+		return answer{Compile: compiled.Error.Error()}
+	}
+	ctx := compiler.CreateContext(context.Background())
+	vars := newActivation(q)
+	vars.variables = ctx.Variables(vars)
+	value, details, err := compiled.Program.ContextEval(ctx, vars)
+	result := answer{Type: compiled.OutputType.String()}
+	if details != nil && details.ActualCost() != nil {
+		result.Cost = *details.ActualCost() + uint64(ctx.GetAndResetCost())
+	}
+	if err != nil {
+		result.Error = err.Error()
+		return result
+	}
+	result.Value = plain(value)
+	return result
+}
