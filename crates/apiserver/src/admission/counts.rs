@@ -1,11 +1,13 @@
 //! What is counted of webhooks and policies; names and labels are upstream's where upstream has them.
 
+use std::fmt;
 use std::time::Duration;
 
-use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::Registry as Exposition;
 use rhumb_admission::Operation;
 use rhumb_meta::GroupResource;
@@ -63,6 +65,31 @@ struct Excluded {
     operation: &'static str,
     group: String,
     resource: String,
+}
+
+/// A counter whose name does not end in `_total`, since it is older than that custom. Dashboards know it so, and only
+/// what has no type may be written like that.
+#[derive(Debug, Clone, Default)]
+struct OldCounter(Counter);
+
+impl OldCounter {
+    fn inc(&self) {
+        self.0.inc();
+    }
+}
+
+impl TypedMetric for OldCounter {
+    const TYPE: MetricType = MetricType::Unknown;
+}
+
+impl EncodeMetric for OldCounter {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        encoder.encode_gauge(&self.0.get())
+    }
+
+    fn metric_type(&self) -> MetricType {
+        Self::TYPE
+    }
 }
 
 /// Whom something is counted of.
@@ -136,8 +163,8 @@ pub struct Counts {
     exposition: Exposition,
     durations: Histograms<Called>,
     answers: Family<Answered, Counter>,
-    rejections: Family<Rejected, Counter>,
-    failed_open: Family<FailedOpen, Counter>,
+    rejections: Family<Rejected, OldCounter>,
+    failed_open: Family<FailedOpen, OldCounter>,
     condition_errors: Family<Conditioned, Counter>,
     condition_exclusions: Family<Conditioned, Counter>,
     condition_seconds: Histograms<Conditioned>,

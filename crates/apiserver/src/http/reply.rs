@@ -1,6 +1,7 @@
 //! An answer on its way out.
 
 use std::any::Any;
+use std::collections::HashSet;
 
 use bytes::Bytes;
 use http::header::{
@@ -16,8 +17,12 @@ use super::Body;
 use crate::audit::ANSWER_BYTES_MAX;
 use crate::request::{ALL_FORMS, Accept, Media};
 
-/// Warnings beyond this many bytes are cut, as upstream cuts them.
-const WARNING_BYTES_MAX: usize = 4 * 1024;
+/// How long all warnings may be together, in characters. If they are longer, each is cut, as upstream cuts them.
+const WARNINGS_MAX: usize = 4 * 1024;
+const CUT_WARNING_MAX: usize = 256;
+/// How many there may be. Upstream has no such limit, but hyper, and with it kube-rs, reads no more than a hundred
+/// headers, and would not read the answer at all.
+const WARNING_COUNT_MAX: usize = 64;
 
 /// What the audit log shows as the answer, where it is asked to.
 #[derive(Debug, Default)]
@@ -125,15 +130,23 @@ impl Reply {
 
     /// Adds `299` warnings, each text once, until the limit is reached.
     pub fn warn<'a>(mut self, warnings: impl IntoIterator<Item = &'a str>) -> Reply {
-        let mut told: Vec<&str> = Vec::new();
-        let mut bytes_left = WARNING_BYTES_MAX;
-        for warning in warnings {
-            if told.contains(&warning) || warning.len() > bytes_left {
-                continue;
-            }
-            if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quoted(warning))) {
-                bytes_left -= warning.len();
-                told.push(warning);
+        let mut known = HashSet::new();
+        let mut texts: Vec<&str> = warnings.into_iter().collect();
+        texts.retain(|text| known.insert(*text));
+        texts.truncate(WARNING_COUNT_MAX);
+        let length = |text: &str| text.chars().count();
+        let mut room = WARNINGS_MAX;
+        let cut = texts.iter().map(|text| length(text)).sum::<usize>() > room;
+        for text in texts {
+            let text: String = match cut {
+                true => text.chars().take(CUT_WARNING_MAX).collect(),
+                false => text.to_owned(),
+            };
+            let Some(left) = room.checked_sub(length(&text)) else {
+                break;
+            };
+            if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quoted(&text))) {
+                room = left;
                 self.headers.append(WARNING, value);
             }
         }
@@ -230,23 +243,38 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
+    fn warnings_of<'a>(warnings: impl IntoIterator<Item = &'a str>) -> Vec<HeaderValue> {
+        let reply = Reply::text(StatusCode::OK, "").warn(warnings);
+        reply.headers.get_all(WARNING).iter().cloned().collect()
+    }
+
     #[test]
-    fn warnings_are_quoted_told_once_and_limited() {
-        let long = "x".repeat(WARNING_BYTES_MAX);
-        let reply = Reply::text(StatusCode::OK, "").warn([
-            "unknown field \"spec.a\"",
-            "unknown field \"spec.a\"",
-            "two\nlines",
-            &long,
-        ]);
-        let warnings: Vec<_> = reply.headers.get_all(WARNING).iter().collect();
+    fn warnings_are_quoted_and_told_once() {
+        let field = "unknown field \"spec.a\"";
         assert_eq!(
-            warnings,
+            warnings_of([field, field, "two\nlines"]),
             [
                 r#"299 - "unknown field \"spec.a\"""#,
                 r#"299 - "two lines""#
             ]
         );
+    }
+
+    #[test]
+    fn warnings_are_cut_only_if_they_are_too_long_together() {
+        let long = "x".repeat(WARNINGS_MAX - 5);
+        assert_eq!(warnings_of([&*long, "short"]).len(), 2);
+        assert_eq!(warnings_of([&*long])[0].len(), long.len() + 8);
+        let cut = format!("299 - \"{}\"", &long[..CUT_WARNING_MAX]);
+        assert_eq!(warnings_of([&*long, "longer"]), [&*cut, "299 - \"longer\""]);
+
+        let many: Vec<String> = (0..10_000).map(|number| format!("{number:0256}")).collect();
+        let told = warnings_of(many.iter().map(String::as_str));
+        assert_eq!(told.len(), WARNINGS_MAX / CUT_WARNING_MAX);
+
+        let short: Vec<String> = (0..100).map(|number| number.to_string()).collect();
+        let told = warnings_of(short.iter().map(String::as_str));
+        assert_eq!(told.len(), WARNING_COUNT_MAX);
     }
 
     #[test]

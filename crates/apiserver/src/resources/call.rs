@@ -1,5 +1,6 @@
 //! One request to one resource, as its verb sees it.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -38,7 +39,7 @@ pub struct Call<'a> {
     pub now: Timestamp,
     pub warnings: Mutex<Vec<String>>,
     /// For the audit log; `None` where nobody reads it.
-    pub annotations: Option<Mutex<Vec<(String, String)>>>,
+    pub annotations: Option<Mutex<BTreeMap<String, String>>>,
     /// Whether it is the server's own: nobody outside is asked about it.
     pub is_own: bool,
     /// Where the number of requests is limited.
@@ -134,10 +135,8 @@ impl Call<'_> {
     pub fn annotate(&self, key: impl Into<String>, value: impl Into<String>) {
         if let Some(annotations) = &self.annotations {
             let mut annotations = annotations.lock().unwrap_or_else(PoisonError::into_inner);
-            let key = key.into();
-            if !annotations.iter().any(|(known, _)| *known == key) {
-                annotations.push((key, value.into()));
-            }
+            let first = annotations.entry(key.into());
+            first.or_insert_with(|| value.into());
         }
     }
 
@@ -145,7 +144,8 @@ impl Call<'_> {
         let Some(annotations) = &self.annotations else {
             return Vec::new();
         };
-        std::mem::take(&mut annotations.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut annotations = annotations.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *annotations).into_iter().collect()
     }
 
     pub(super) fn is_answer_logged(&self) -> bool {

@@ -202,6 +202,37 @@ async fn a_request_that_was_sent_is_not_sent_again() {
 }
 
 #[tokio::test]
+async fn a_connection_that_nobody_uses_is_closed() {
+    let authority = Authority::new();
+    let (ended, mut ends) = mpsc::unbounded_channel();
+    let server = Server::tls(&authority.identity(|_| {}), move |mut stream| {
+        let ended = ended.clone();
+        async move {
+            let mut buffer = [0; 4096];
+            while matches!(stream.read(&mut buffer).await, Ok(length) if length > 0) {
+                let _ = stream
+                    .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nyes")
+                    .await;
+            }
+            let _ = ended.send(());
+        }
+    })
+    .await;
+    let client = client();
+    let target = by_url(&server, &authority.pem());
+    call(&client, &target).await.unwrap();
+    call(&client, &target).await.unwrap();
+    assert_eq!(server.connections(), 1);
+    tokio::time::pause();
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert!(ends.try_recv().is_err());
+    tokio::time::sleep(Duration::from_secs(41)).await;
+    tokio::time::resume();
+    let end = tokio::time::timeout(Duration::from_secs(5), ends.recv()).await;
+    assert_eq!(end, Ok(Some(())));
+}
+
+#[tokio::test]
 async fn a_call_that_is_dropped_ends_its_connection() {
     let authority = Authority::new();
     let (ended, mut ends) = mpsc::unbounded_channel();

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use rhumb_admission::review::{Answer, Request, read_answer};
 use rhumb_admission::{FailurePolicy, Flavor, Names, SideEffects};
 use rhumb_api::Object;
-use rhumb_meta::Status;
+use rhumb_meta::{Status, StatusReason};
 
 use super::Webhooks;
 use super::hooks::Hook;
@@ -185,7 +185,11 @@ fn request<'a>(
         asked: &attributes.asked()?.names,
         subresource: attributes.subresource(),
         name,
-        namespace: attributes.own_namespace(),
+        namespace: match attributes.own_namespace() {
+            // A new namespace, too, is told as its own.
+            "" if attributes.is_below("", "namespaces") => name,
+            namespace => namespace,
+        },
         operation: attributes.operation,
         user: user_info(attributes.call.user),
         object: seen.object.as_ref(),
@@ -198,7 +202,11 @@ fn request<'a>(
 /// What the client is told when a webhook says no: its own words, and who it was.
 fn denial(name: &str, status: Option<Status>) -> Status {
     let denied = format!("admission webhook {name:?} denied the request");
-    let mut status = status.unwrap_or_else(|| Status::bad_request(""));
+    // A webhook that gives no reason has none: upstream does not make one up.
+    let mut status = status.unwrap_or_else(|| Status {
+        reason: StatusReason::default(),
+        ..Status::bad_request("")
+    });
     status.code = status.code.max(400);
     if matches!(&*status.status, "" | "Success") {
         status.status = "Failure".into();

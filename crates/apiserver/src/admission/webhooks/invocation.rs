@@ -110,6 +110,10 @@ impl Webhooks {
         rule: usize,
         left_out: &mut LeftOut,
     ) {
+        // The second round of changes is about the same write.
+        if self.flavor == Flavor::Mutating && attributes.rounds.is_second() {
+            return;
+        }
         let call = attributes.call;
         let counted = self.counted(attributes, hook);
         let resource = &call.resource.group_resource;

@@ -33,25 +33,24 @@ impl Webhooks {
         attributes.rounds.enter(Who::Webhooks, object.as_deref());
         let namespace = self.namespace_labels(attributes, &hooks).await;
         let mut left_out = LeftOut::default();
-        for (index, hook) in hooks.iter().enumerate() {
-            let names = self.invocation(
-                attributes,
-                hook,
-                object.as_deref(),
-                &namespace,
-                &mut left_out,
-            )?;
-            if let Some(names) = names
-                && attributes.rounds.may_ask(Who::Webhooks, &hook.webhook.id)
-            {
-                let turn = Turn { hook, names, index };
-                self.take_turn(attributes, &turn, object.as_deref_mut())
-                    .await?;
+        let outcome = async {
+            for (index, hook) in hooks.iter().enumerate() {
+                let seen = object.as_deref();
+                let names = self.invocation(attributes, hook, seen, &namespace, &mut left_out)?;
+                if let Some(names) = names
+                    && attributes.rounds.may_ask(Who::Webhooks, &hook.webhook.id)
+                {
+                    let turn = Turn { hook, names, index };
+                    self.take_turn(attributes, &turn, object.as_deref_mut())
+                        .await?;
+                }
             }
-        }
+            Ok(())
+        };
+        let outcome = outcome.await;
         self.annotate_left_out(attributes, &left_out);
         attributes.rounds.leave(Who::Webhooks, object.as_deref());
-        Ok(())
+        outcome
     }
 
     async fn take_turn(

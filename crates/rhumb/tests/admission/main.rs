@@ -1,0 +1,19 @@
+//! Webhooks that are asked about writes, as users meet them: the built program, and a webhook server over TLS.
+
+#[path = "../program/mod.rs"]
+#[allow(dead_code)]
+mod program;
+#[path = "../server/support.rs"]
+#[allow(dead_code)]
+mod support;
+
+mod answers;
+mod certificates;
+mod cluster;
+mod dispatch;
+mod exclusions;
+mod failures;
+mod hook;
+mod matching;
+mod mutation;
+mod webhook;
