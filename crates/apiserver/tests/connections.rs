@@ -65,6 +65,7 @@ async fn start_with(limits: ConnectionLimits, inflight: InFlight) -> Running {
         indexes: rhumb_apiserver::start::Indexes::default(),
         advertised: None,
         event_ttl: Duration::from_secs(3600),
+        policy_status: false,
     })
     .await
     .unwrap();

@@ -54,6 +54,8 @@ pub struct Options {
     pub advertised: Option<SocketAddr>,
     /// How long an event stays that nobody writes again; zero is for ever.
     pub event_ttl: Duration,
+    /// Whether policies are told what a type checker thinks of them.
+    pub policy_status: bool,
 }
 
 /// Why a server cannot start.
@@ -117,7 +119,9 @@ impl Api {
         upkeep::keep(&api, options.services, options.advertised);
         aggregation::keep(&api, roles_changed);
         token_use::keep(&api, notes);
-        policy_status::keep(&api);
+        if options.policy_status {
+            policy_status::keep(&api);
+        }
         if !options.event_ttl.is_zero() {
             expiry::keep(&api, options.event_ttl);
         }

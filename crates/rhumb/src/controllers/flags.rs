@@ -11,6 +11,9 @@ use rhumb_meta::validation::dns1123_subdomain;
 use super::Signer;
 use crate::duration::duration;
 
+/// What needs to know all types is a part of the server, and a controller by its name only.
+const POLICY_STATUS: &str = "validatingadmissionpolicy-status-controller";
+
 #[derive(Args, Debug)]
 pub(crate) struct ControllerFlags {
     /// The controllers to run: * is all, a name is one, -name leaves one out.
@@ -46,7 +49,10 @@ pub(crate) struct ControllerFlags {
 impl ControllerFlags {
     /// The controllers that were asked for.
     pub(crate) fn select(&self) -> Result<Vec<&'static Controller>> {
-        let names = || ALL.iter().map(|controller| controller.name);
+        let names = || {
+            let own = ALL.iter().map(|controller| controller.name);
+            own.chain([POLICY_STATUS])
+        };
         for said in self.controllers.iter().filter(|said| *said != "*") {
             let name = said.strip_prefix('-').unwrap_or(said);
             if !said.is_empty() && !names().any(|known| known == name) {
@@ -65,12 +71,18 @@ impl ControllerFlags {
                 bail!("--leader-elect-resource-{flag} {value:?}: {problem}");
             }
         }
-        let says = |text: &str| self.controllers.iter().any(|said| said == text);
-        let is_wanted = |controller: &&Controller| {
-            let name = controller.name;
-            says(name) || (says("*") && !says(&format!("-{name}")))
-        };
+        let is_wanted = |controller: &&Controller| self.wants(controller.name);
         Ok(ALL.iter().filter(is_wanted).collect())
+    }
+
+    /// Whether the server is to tell policies what a type checker thinks of them.
+    pub(crate) fn wants_policy_status(&self) -> bool {
+        self.wants(POLICY_STATUS)
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        let says = |text: &str| self.controllers.iter().any(|said| said == text);
+        says(name) || (says("*") && !says(&format!("-{name}")))
     }
 
     pub(crate) fn options(

@@ -86,6 +86,7 @@ async fn serve(flags: Flags) -> Result<()> {
         indexes,
         advertised: advertised.map(|ip| SocketAddr::new(ip, address.port())),
         event_ttl: flags.event_ttl,
+        policy_status: flags.controllers.wants_policy_status(),
     })
     .await?;
     let service = Arc::new(flags.service(api.clone())?);
