@@ -155,8 +155,12 @@ impl CriticalResources {
 fn message(problem: &serde_saphyr::Error) -> String {
     let text = problem.without_snippet().to_string();
     let text = text.lines().next().unwrap_or_default();
-    let end = text.find(" at line ").unwrap_or(text.len());
-    text.get(..end).unwrap_or(text).to_owned()
+    // Where it is stands before it, and what a programmer could do is not for operators.
+    let ends = [" at line ", ", set DuplicateKeyPolicy"];
+    let end = ends.iter().filter_map(|end| text.find(end)).min();
+    text.get(..end.unwrap_or(text.len()))
+        .unwrap_or(text)
+        .to_owned()
 }
 
 impl Form {
@@ -287,7 +291,10 @@ mod tests {
                 "line 4: name: it must be a single line",
             ),
             ("HEADrules:\n- resources: [pods\n", "line "),
-            ("HEADrules:\n- resources: [pods]\nrules: []\n", "line 5: "),
+            (
+                "HEADrules:\n- resources: [pods]\nrules: []\n",
+                "line 5: duplicate mapping key: rules",
+            ),
         ];
         for (text, want) in table {
             let text = text.replace("HEAD", head);

@@ -210,7 +210,7 @@ fn what_a_webhook_sees_of_the_built_in_list() {
         ),
         (
             json!({"excludeResourceRules": [
-                {"apiGroups": ["", "coordination.k8s.io", "certificates.k8s.io"]},
+                {"apiGroups": ["", "coordination.k8s.io", "certificates.k8s.io"], "resources": ["*/*"]},
             ]}),
             "token reviews; access reviews",
         ),
@@ -232,12 +232,12 @@ fn what_a_webhook_sees_of_an_operators_list() {
             true,
         ),
         (
-            "apiGroups: ['']",
+            "apiGroups: [''], resources: ['*/*']",
             json!({"rules": rules("", "*", "nodes/status")}),
             true,
         ),
         (
-            "apiGroups: [''], resources: ['*']",
+            "apiGroups: ['']",
             json!({"rules": rules("", "*", "nodes/status")}),
             false,
         ),
