@@ -108,7 +108,7 @@ fn a_list_of_critical_resources_that_cannot_be_meant_is_named() {
             "line 4: namespaces: Forbidden: may not be set when scope is Cluster",
         ),
         (
-            "HEADrules:\n- resources: [pods, '*']",
+            "HEADrules:\n- resources: ['*', pods]",
             "line 4: resources: Invalid value",
         ),
         (
