@@ -334,7 +334,7 @@ mod tests {
                 "{{apiVersion: admission.rhumb/v1, kind: CriticalResources, rules: [{{{rule}}}]}}"
             );
             let critical = CriticalResources::parse(&file).expect("a list");
-            let names: Vec<&str> = critical.rules().map(|rule| rule.name()).collect();
+            let names: Vec<&str> = critical.rules().map(CriticalRule::name).collect();
             assert_eq!(names, [want], "{rule}");
         }
     }

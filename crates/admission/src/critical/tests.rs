@@ -19,17 +19,28 @@ fn names(group: &'static str, version: &'static str, resource: &'static str) -> 
 
 /// All that the built-in rules are about, and a few that they are not.
 struct World {
-    names: Vec<(Names, Vec<Names>, &'static str, bool, Vec<Operation>)>,
+    resources: Vec<Resource>,
     namespaces: Vec<Namespace>,
+}
+
+struct Resource {
+    names: Names,
+    equivalents: Vec<Names>,
+    subresource: &'static str,
+    is_namespaced: bool,
+    operations: Vec<Operation>,
 }
 
 impl World {
     fn new() -> World {
         let asked = vec![Operation::Create];
         let all = WRITES.to_vec();
-        let plain = |group, resource, sub, is_namespaced, operations: &Vec<Operation>| {
-            let names = names(group, "v1", resource);
-            (names, Vec::new(), sub, is_namespaced, operations.clone())
+        let plain = |group, resource, sub, is_namespaced, operations: &Vec<Operation>| Resource {
+            names: names(group, "v1", resource),
+            equivalents: Vec::new(),
+            subresource: sub,
+            is_namespaced,
+            operations: operations.clone(),
         };
         let (old, new) = (
             names("", "v1", "events"),
@@ -38,7 +49,7 @@ impl World {
         let reviews = "authorization.k8s.io";
         let requests = "certificates.k8s.io";
         World {
-            names: vec![
+            resources: vec![
                 plain("coordination.k8s.io", "leases", "", true, &all),
                 plain("", "pods", "", true, &all),
                 plain("", "pods", "status", true, &all),
@@ -50,8 +61,14 @@ impl World {
                 plain(reviews, "subjectaccessreviews", "", false, &asked),
                 plain(reviews, "localsubjectaccessreviews", "", true, &asked),
                 plain(requests, "certificatesigningrequests", "", false, &all),
-                (old.clone(), vec![new.clone()], "", true, all.clone()),
-                (new, vec![old], "", true, all.clone()),
+                Resource {
+                    equivalents: vec![new],
+                    ..plain("", "events", "", true, &all)
+                },
+                Resource {
+                    equivalents: vec![old],
+                    ..plain("events.k8s.io", "events", "", true, &all)
+                },
             ],
             namespaces: vec![
                 Namespace::named("kube-system"),
@@ -67,17 +84,15 @@ impl World {
     fn cluster(&self) -> Cluster<'_> {
         Cluster {
             resources: self
-                .names
+                .resources
                 .iter()
-                .map(
-                    |(names, equivalents, subresource, is_namespaced, operations)| Known {
-                        names,
-                        equivalents,
-                        subresource,
-                        is_namespaced: *is_namespaced,
-                        operations: operations.clone(),
-                    },
-                )
+                .map(|it| Known {
+                    names: &it.names,
+                    equivalents: &it.equivalents,
+                    subresource: it.subresource,
+                    is_namespaced: it.is_namespaced,
+                    operations: it.operations.clone(),
+                })
                 .collect(),
             namespaces: self.namespaces.clone(),
         }

@@ -121,6 +121,10 @@ async fn who_cannot_stop_it_is_told_nothing() {
     for more in silent {
         assert_eq!(tried(&client, more).await, [""; 0], "{more}");
     }
+    let example = include_str!("../../../../examples/admission/webhook.yaml");
+    let path = format!("{WEBHOOKS}?dryRun=All");
+    let answer = send(&client, Method::POST, &path, YAML, example.to_owned()).await;
+    assert_eq!((answer.code, answer.warnings), (201, Vec::new()));
     let mutating = configuration("").replace("Validating", "Mutating");
     let path = "mutatingwebhookconfigurations?dryRun=All";
     let told = texts(&send(&client, Method::POST, path, YAML, mutating).await);
