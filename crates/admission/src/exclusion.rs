@@ -34,6 +34,15 @@ impl Exclusion {
         }
     }
 
+    pub(crate) fn rule(&self) -> &Rule {
+        &self.rule
+    }
+
+    /// Those it names; none if it is about all.
+    pub(crate) fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.namespaces.iter().map(|name| &**name)
+    }
+
     /// Whether it has what only rhumb knows.
     pub(crate) fn is_extended(rule: &Value) -> bool {
         let has_names = rule["namespaces"]

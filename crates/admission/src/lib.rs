@@ -16,6 +16,7 @@
 
 mod conditions;
 mod criteria;
+pub mod critical;
 mod exclusion;
 mod facts;
 #[cfg(test)]

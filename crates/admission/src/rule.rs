@@ -67,7 +67,16 @@ impl Rule {
             && self.matches_name(facts.name)
     }
 
-    fn matches_resource(&self, resource: &GroupVersionResource, subresource: &str) -> bool {
+    /// The names it gives; none if it is about all.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|name| &**name)
+    }
+
+    pub(crate) fn matches_resource(
+        &self,
+        resource: &GroupVersionResource,
+        subresource: &str,
+    ) -> bool {
         self.groups.has(&resource.group)
             && self.versions.has(&resource.version)
             && self

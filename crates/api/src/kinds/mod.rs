@@ -24,6 +24,7 @@ mod storage;
 
 use crate::Kind;
 
+pub use admissionregistration::exclusion_rule_problems;
 pub use core::service_allocation;
 
 /// All built-in kinds, in the order in which discovery lists them.

@@ -6,6 +6,7 @@
 
 mod certificates;
 mod counts;
+mod critical;
 mod default_classes;
 mod default_tolerations;
 mod derived;
@@ -35,6 +36,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 pub use rhumb_admission::Operation;
+use rhumb_admission::critical::CriticalResources;
 use rhumb_api::Object;
 use rhumb_meta::{Revision, Status};
 
@@ -45,6 +47,7 @@ use rounds::Rounds;
 use webhooks::Services;
 
 pub use counts::Counts;
+pub use critical::read_critical_resources;
 pub use selection::{Selection, SelectionError};
 
 /// A write that asks for admission.
@@ -167,6 +170,7 @@ pub struct Chain {
     plugins: Vec<Box<dyn Plugin>>,
     counts: Arc<Counts>,
     services: Arc<Services>,
+    critical: Arc<CriticalResources>,
 }
 
 impl Default for Chain {
@@ -187,6 +191,7 @@ impl Chain {
     /// Webhooks of services are found from now on.
     pub(crate) fn follow(&self, registry: &Registry) {
         self.services.follow(registry);
+        critical::tell_of_idle_rules(&self.critical, registry);
     }
 
     /// What is counted of webhooks and policies.

@@ -1,8 +1,12 @@
 //! Which plugins are on, and in which order they are asked.
 
+use std::sync::Arc;
+
 use rhumb_admission::Flavor;
+use rhumb_admission::critical::CriticalResources;
 
 use super::certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
+use super::critical::Critical;
 use super::default_classes::{INGRESS, STORAGE};
 use super::default_tolerations::DefaultTolerations;
 use super::escalation::Escalation;
@@ -112,6 +116,7 @@ const ORDER: &[(&str, Known)] = &[
 #[derive(Debug, Default)]
 pub struct Selection {
     disabled: Vec<String>,
+    critical: Arc<CriticalResources>,
 }
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -154,10 +159,19 @@ impl Selection {
         }
         Ok(Selection {
             disabled: disable.to_vec(),
+            critical: Arc::default(),
         })
     }
 
-    /// The plugins that are on. That nobody grants what they do not have is no plugin upstream, and always on.
+    /// With another list of what the cluster depends on than the built-in one.
+    #[must_use]
+    pub fn with_critical(mut self, critical: CriticalResources) -> Selection {
+        self.critical = Arc::new(critical);
+        self
+    }
+
+    /// The plugins that are on. That nobody grants what they do not have is no plugin upstream, and always on. So is
+    /// the warning to those who put a webhook in the way of what the cluster depends on.
     pub fn chain(&self) -> Chain {
         let outside = Outside::default();
         let mut plugins: Vec<Box<dyn Plugin>> = ORDER
@@ -169,10 +183,12 @@ impl Selection {
             })
             .collect();
         plugins.push(Box::new(Escalation));
+        plugins.push(Box::new(Critical::new(self.critical.clone())));
         Chain {
             plugins,
             counts: outside.counts,
             services: outside.services,
+            critical: self.critical.clone(),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use rhumb_admission::critical::CriticalResources;
 use rhumb_apiserver::Api;
 use rhumb_apiserver::admission;
 use rhumb_apiserver::audit::{self, AuditLog, Policy};
@@ -72,6 +73,10 @@ pub(crate) struct Flags {
     /// Admission plugins to turn off although they are on by default.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     disable_admission_plugins: Vec<String>,
+    /// What no webhook should be able to stop: a file with CriticalResources of admission.rhumb/v1 [default: leases,
+    /// nodes, reviews and the like].
+    #[arg(long, value_name = "FILE")]
+    critical_resources_file: Option<PathBuf>,
     /// How many requests that only read are handled at a time; 0 is no limit.
     #[arg(long, value_name = "N", default_value_t = READS_MAX)]
     max_requests_inflight: usize,
@@ -130,7 +135,12 @@ impl Flags {
             &self.enable_admission_plugins,
             &self.disable_admission_plugins,
         );
-        Ok(admission::Selection::new(enable, disable)?.chain())
+        let selection = admission::Selection::new(enable, disable)?;
+        let selection = match &self.critical_resources_file {
+            Some(path) => selection.with_critical(critical_resources(path)?),
+            None => selection,
+        };
+        Ok(selection.chain())
     }
 
     /// An address that others reach this machine by; `None` if it has none.
@@ -208,6 +218,12 @@ fn audit_policy(path: &Path) -> Result<Policy> {
     Policy::parse(&text)
         .map_err(anyhow::Error::msg)
         .with_context(what)
+}
+
+fn critical_resources(path: &Path) -> Result<CriticalResources> {
+    let what = || format!("the critical resources {}", path.display());
+    let text = std::fs::read_to_string(path).with_context(what)?;
+    admission::read_critical_resources(&text).with_context(what)
 }
 
 fn default_directory() -> Result<PathBuf> {

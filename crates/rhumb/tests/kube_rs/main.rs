@@ -4,6 +4,7 @@
 mod program;
 
 mod access;
+mod critical_resources;
 mod durability;
 mod examples;
 mod exclusion_rules;

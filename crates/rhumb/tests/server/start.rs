@@ -87,6 +87,49 @@ fn wrong_flags_and_files_are_named() {
 }
 
 #[test]
+fn a_list_of_critical_resources_that_cannot_be_meant_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let path = directory.path().join("critical.yaml");
+    let head = "apiVersion: admission.rhumb/v1\nkind: CriticalResources\n";
+    let table = [
+        ("", "it is empty"),
+        ("HEADrules: []", "it has no rules"),
+        ("HEADrules:\n- {}", "line 4: the rule names nothing"),
+        ("HEADrules:\n- resource: [pods]", "line 4: unknown field"),
+        ("HEADrules:\n- resources: pods", "line 4: expected sequence"),
+        // What no webhook could have in its exclusion rules.
+        (
+            "HEADrules:\n- resources: [pods]\n- resources: [nodes]\n  operations: [READ]",
+            "line 5: operations[0]: Unsupported value: \"READ\"",
+        ),
+        (
+            "HEADrules:\n- resources: [nodes]\n  scope: Cluster\n  namespaces: [a]",
+            "line 4: namespaces: Forbidden: may not be set when scope is Cluster",
+        ),
+        (
+            "HEADrules:\n- resources: ['*', pods]",
+            "line 4: resources: Invalid value",
+        ),
+        (
+            "kind: Policy\napiVersion: audit.k8s.io/v1",
+            "it is a Policy of audit.k8s.io/v1",
+        ),
+    ];
+    for (text, says) in table {
+        std::fs::write(&path, text.replace("HEAD", head)).unwrap();
+        let flag = format!("--critical-resources-file={}", path.display());
+        let says = ["the critical resources", "critical.yaml", says];
+        fails(&data, &["--secure-port=0", &flag], &says);
+    }
+    fails(
+        &data,
+        &["--secure-port=0", "--critical-resources-file=/no/such/file"],
+        &["the critical resources", "/no/such/file"],
+    );
+}
+
+#[test]
 fn a_broken_certificate_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");

@@ -129,6 +129,14 @@ pub(super) fn validate_of_webhook(webhook: &View<'_>, errors: &mut ErrorList) {
     }
 }
 
+/// What a webhook could not have in an exclusion rule. Paths begin at the rule.
+pub fn exclusion_rule_problems(rule: &Object) -> ErrorList {
+    let rule = View::root(rule);
+    let mut errors = ErrorList::default();
+    validate_rule(&rule, Empty::IsAll, &mut errors);
+    errors
+}
+
 fn validate_rule(rule: &View<'_>, empty: Empty, errors: &mut ErrorList) {
     matching::validate_named_rule(rule, empty, errors);
     let (namespaces, selector) = (rule.field("namespaces"), rule.field("namespaceSelector"));

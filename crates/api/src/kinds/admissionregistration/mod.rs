@@ -20,6 +20,8 @@ mod webhooks;
 
 use crate::Kind;
 
+pub use exclusion::exclusion_rule_problems;
+
 pub(super) fn kinds() -> Vec<Kind> {
     vec![
         mutating_admission_policy::kind(),

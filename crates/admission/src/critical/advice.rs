@@ -1,0 +1,120 @@
+//! What those are told who put a webhook in the way of the cluster.
+
+use super::{Budget, Cluster, CriticalResources, CriticalRule, PROBES_MAX};
+use crate::webhook::{FailurePolicy, Webhook};
+
+/// A text that would be longer leaves out what is longest. All warnings of an answer have 4 KiB.
+const TEXT_BYTES_MAX: usize = 2_000;
+const NAMES_MAX: usize = 5;
+
+/// Webhooks that stand in the way of the same.
+struct Finding<'a> {
+    webhooks: Vec<&'a Webhook>,
+    rules: Vec<&'a CriticalRule>,
+}
+
+impl CriticalResources {
+    /// A warning for all webhooks that intercept the same. `exclusions` is whether the server keeps exclusion rules.
+    pub fn advice(
+        &self,
+        webhooks: &[Webhook],
+        cluster: &Cluster<'_>,
+        exclusions: bool,
+    ) -> Vec<String> {
+        let mut budget = Budget(PROBES_MAX);
+        let mut findings: Vec<Finding<'_>> = Vec::new();
+        for webhook in webhooks {
+            if webhook.failure != FailurePolicy::Fail {
+                continue;
+            }
+            let rules = self.intercepted(&webhook.criteria, cluster, &mut budget);
+            if rules.is_empty() {
+                continue;
+            }
+            let is_same = |finding: &&mut Finding<'_>| {
+                let pairs = finding.rules.iter().zip(&rules);
+                finding.rules.len() == rules.len()
+                    && pairs
+                        .into_iter()
+                        .all(|(one, other)| std::ptr::eq(*one, *other))
+            };
+            match findings.iter_mut().find(is_same) {
+                Some(finding) => finding.webhooks.push(webhook),
+                None => findings.push(Finding {
+                    webhooks: vec![webhook],
+                    rules,
+                }),
+            }
+        }
+        findings
+            .iter()
+            .map(|finding| finding.text(exclusions))
+            .collect()
+    }
+}
+
+impl Finding<'_> {
+    fn text(&self, exclusions: bool) -> String {
+        let problem = self.problem();
+        let remedy = match exclusions {
+            true => format!(
+                "to leave them out, add excludeResourceRules: {}",
+                self.json()
+            ),
+            false => OTHER_REMEDIES.to_owned(),
+        };
+        let text = format!("{problem}; {remedy}");
+        if text.len() <= TEXT_BYTES_MAX {
+            return text;
+        }
+        let rules = self.rules.len();
+        let remedy = match exclusions {
+            true => "leave them out by excludeResourceRules",
+            false => OTHER_REMEDIES,
+        };
+        let names = self.webhook_names();
+        format!(
+            "{names} with failurePolicy Fail can stop {rules} kinds of critical requests; {remedy}"
+        )
+    }
+
+    /// Who stands in the way of what.
+    fn problem(&self) -> String {
+        let what: Vec<String> = self
+            .rules
+            .iter()
+            .map(|rule| match &*rule.reason {
+                "" => rule.name.clone(),
+                reason => format!("{} ({reason})", rule.name),
+            })
+            .collect();
+        let has_conditions = self.webhooks.iter().any(|it| !it.conditions.is_empty());
+        let unless = match has_conditions {
+            true => ", unless matchConditions leave them out",
+            false => "",
+        };
+        let (names, what) = (self.webhook_names(), what.join(", "));
+        format!(
+            "{names} with failurePolicy Fail can stop what the cluster depends on{unless}: {what}"
+        )
+    }
+
+    fn webhook_names(&self) -> String {
+        let shown = self.webhooks.iter().take(NAMES_MAX);
+        let shown: Vec<String> = shown.map(|webhook| format!("{:?}", webhook.name)).collect();
+        let shown = shown.join(", ");
+        match self.webhooks.len() {
+            1 => format!("webhook {shown}"),
+            all if all > NAMES_MAX => format!("webhooks {shown} and {} more", all - NAMES_MAX),
+            _ => format!("webhooks {shown}"),
+        }
+    }
+
+    /// The rules that are missing, in one list, which is also YAML.
+    fn json(&self) -> String {
+        let rules: Vec<&str> = self.rules.iter().map(|rule| rule.json()).collect();
+        format!("[{}]", rules.join(","))
+    }
+}
+
+const OTHER_REMEDIES: &str = "leave them out by narrower rules, a namespaceSelector or an objectSelector, or set failurePolicy: Ignore";
