@@ -31,9 +31,11 @@ pub(crate) struct Arguments {
     /// How many write at a time what a webhook is asked about.
     #[arg(long, value_delimiter = ',', default_value = "1,8")]
     writers: Vec<usize>,
-    /// What the webhook speaks; both unless told.
-    #[arg(long)]
-    webhook_http: Option<Http>,
+    /// What webhooks that are asked speak, each in a process of its own.
+    ///
+    /// API servers ask services over HTTP/1.1, and only their own machine over HTTP/2.
+    #[arg(long, value_delimiter = ',', default_value = "1.1,2")]
+    webhook_http: Vec<Http>,
     /// A table for people, or JSON.
     #[arg(short, long, default_value = "table")]
     output: Output,
@@ -57,12 +59,15 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         let server = Server::start(&rhumb).await?;
         exclusions::measure(&arguments, &server).await?
     };
-    let hook = hook_server::Process::start(arguments.webhook_http).await?;
-    let mut sides = vec![questions::Side::start(&rhumb, &hook).await?];
-    if let Some(peer) = &peer {
-        sides.push(questions::Side::start(peer, &hook).await?);
+    let mut hooks = Vec::new();
+    for &http in &arguments.webhook_http {
+        hooks.push(hook_server::Process::start(http)?);
     }
-    let asked = questions::measure(&arguments, &mut sides, &hook).await?;
+    let mut sides = vec![questions::Side::start(&rhumb).await?];
+    if let Some(peer) = &peer {
+        sides.push(questions::Side::start(peer).await?);
+    }
+    let asked = questions::measure(&arguments, &mut sides, &hooks).await?;
     report::print(&arguments, &excluded, &asked);
     Ok(())
 }

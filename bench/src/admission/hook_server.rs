@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use http::{Method, Request, Response, Version};
+use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -29,9 +29,9 @@ pub(super) const REFUSED: &str = "probe";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// What it speaks; both unless told.
+    /// What it speaks.
     #[arg(long)]
-    http: Option<Http>,
+    http: Http,
 }
 
 /// What the server says of itself when it has started.
@@ -45,13 +45,13 @@ struct Introduction {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Counts {
     pub(super) connections: usize,
-    pub(super) http1_calls: usize,
-    pub(super) http2_calls: usize,
+    pub(super) calls: usize,
 }
 
 /// A webhook for the time of a benchmark.
 pub(super) struct Process {
     child: Child,
+    pub(super) http: Http,
     endpoint: Endpoint,
     pub(super) url: String,
     /// In PEM.
@@ -59,13 +59,9 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub(super) async fn start(http: Option<Http>) -> Result<Self> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg("webhook");
-        if let Some(http) = http {
-            command.args(["--http", http.as_str()]);
-        }
-        let mut child = command
+    pub(super) fn start(http: Http) -> Result<Self> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(["webhook", "--http", http.as_str()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -77,6 +73,7 @@ impl Process {
             serde_json::from_str(&line).context("the webhook does not say where it is")?;
         Ok(Self {
             child,
+            http,
             endpoint: Endpoint::local(port, certificate.as_bytes())?,
             url: format!("https://127.0.0.1:{port}/validate"),
             certificate,
@@ -102,8 +99,7 @@ impl Drop for Process {
 #[derive(Default)]
 struct Counters {
     connections: AtomicUsize,
-    http1_calls: AtomicUsize,
-    http2_calls: AtomicUsize,
+    calls: AtomicUsize,
 }
 
 /// Answers until it is killed.
@@ -116,12 +112,11 @@ pub(crate) async fn serve(arguments: Arguments) -> Result<()> {
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
         .with_single_cert(vec![certificate.der().clone()], private)?;
-    let protocols: &[&[u8]] = match arguments.http {
-        None => &[b"h2", b"http/1.1"],
-        Some(Http::One) => &[b"http/1.1"],
-        Some(Http::Two) => &[b"h2"],
-    };
-    tls.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    // Who asks for the counts speaks the older one, and names none.
+    tls.alpn_protocols = vec![match arguments.http {
+        Http::One => b"http/1.1".to_vec(),
+        Http::Two => b"h2".to_vec(),
+    }];
     let acceptor = TlsAcceptor::from(Arc::new(tls));
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let introduction = Introduction {
@@ -159,17 +154,12 @@ async fn answer(
             let read = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
             json!(Counts {
                 connections: read(&counters.connections),
-                http1_calls: read(&counters.http1_calls),
-                http2_calls: read(&counters.http2_calls),
+                calls: read(&counters.calls),
             })
             .to_string()
         }
         _ => {
-            let calls = match request.version() {
-                Version::HTTP_2 => &counters.http2_calls,
-                _ => &counters.http1_calls,
-            };
-            calls.fetch_add(1, Ordering::Relaxed);
+            counters.calls.fetch_add(1, Ordering::Relaxed);
             let body = request.into_body().collect().await;
             // What cannot be read is answered with what cannot be either.
             body.map_or(String::new(), |body| judge(&body.to_bytes()))

@@ -149,6 +149,10 @@ impl Writers {
         })
     }
 
+    pub(super) fn count(&self) -> usize {
+        self.connections.len()
+    }
+
     /// Makes the object that is updated.
     pub(super) async fn prepare_updates(&mut self) -> Result<()> {
         if let Some(connection) = self.connections.first_mut() {

@@ -27,10 +27,12 @@ pub(super) struct Asked {
     pub(super) compared: Compared,
 }
 
-/// All of one server.
+/// All of one server and one webhook.
 #[derive(Debug, Serialize)]
 pub(super) struct Column {
     pub(super) server: String,
+    /// Between the server and the webhook.
+    pub(super) http: &'static str,
     /// What the webhook saw of it.
     pub(super) webhook: Counts,
     pub(super) figures: Vec<Asked>,
@@ -41,11 +43,10 @@ pub(super) struct Side<'a> {
     name: String,
     server: Server<'a>,
     connection: Connection,
-    hook: &'a Process,
 }
 
 impl<'a> Side<'a> {
-    pub(super) async fn start(program: &'a Program, hook: &'a Process) -> Result<Self> {
+    pub(super) async fn start(program: &'a Program) -> Result<Self> {
         eprintln!("{program}, a webhook");
         let server = Server::start(program).await?;
         let connection = server.endpoint.connect().await?;
@@ -53,16 +54,15 @@ impl<'a> Side<'a> {
             name: program.to_string(),
             server,
             connection,
-            hook,
         })
     }
 
     /// Returns when the webhook is asked.
-    async fn configure(&mut self) -> Result<()> {
+    async fn configure(&mut self, hook: &Process) -> Result<()> {
         let webhook = json!({
             "clientConfig": {
-                "url": self.hook.url,
-                "caBundle": STANDARD.encode(&self.hook.certificate),
+                "url": hook.url,
+                "caBundle": STANDARD.encode(&hook.certificate),
             },
             "rules": [{
                 "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"],
@@ -100,65 +100,95 @@ impl<'a> Side<'a> {
 struct Rounds {
     writers: Writers,
     without: Vec<Figure>,
-    with: Vec<Figure>,
+    /// For each webhook.
+    with: Vec<Vec<Figure>>,
+}
+
+/// All rounds on one server, and what each webhook saw of them.
+struct Record {
+    rounds: Vec<Rounds>,
+    seen: Vec<Counts>,
 }
 
 pub(super) async fn measure(
     arguments: &Arguments,
     sides: &mut [Side<'_>],
-    hook: &Process,
+    hooks: &[Process],
 ) -> Result<Vec<Column>> {
-    let mut all = Vec::new();
+    let mut records = Vec::new();
     for side in &*sides {
-        let mut of_side = Vec::new();
-        for &writers in &arguments.writers {
-            of_side.push(Rounds {
-                writers: Writers::connect(&side.server.endpoint, writers).await?,
-                without: Vec::new(),
-                with: Vec::new(),
-            });
-        }
-        all.push((Counts::default(), of_side));
+        records.push(Record::new(arguments, side, hooks.len()).await?);
     }
     for _ in 0..arguments.rounds {
-        for (side, (seen, rounds)) in sides.iter_mut().zip(&mut all) {
-            for rounds in &mut *rounds {
-                let work = Work::Create;
-                let figure = rounds.writers.turn(&side.server, work, arguments.writes);
-                rounds.without.push(figure.await?);
-            }
-            let before = hook.counts().await?;
-            side.configure().await?;
-            for rounds in &mut *rounds {
-                let work = Work::Create;
-                let figure = rounds.writers.turn(&side.server, work, arguments.writes);
-                rounds.with.push(figure.await?);
-            }
-            side.clear().await?;
-            seen.add(before, hook.counts().await?);
+        for (side, record) in sides.iter_mut().zip(&mut records) {
+            record.round(arguments, side, hooks).await?;
         }
     }
-    let columns = sides.iter().zip(all).map(|(side, (webhook, rounds))| {
-        let figures = arguments.writers.iter().zip(rounds);
+    let mut columns = Vec::new();
+    for (at, hook) in hooks.iter().enumerate() {
+        for (side, record) in sides.iter().zip(&records) {
+            columns.push(record.column(side, at, hook));
+        }
+    }
+    Ok(columns)
+}
+
+impl Record {
+    async fn new(arguments: &Arguments, side: &Side<'_>, hooks: usize) -> Result<Self> {
+        let mut rounds = Vec::new();
+        for &writers in &arguments.writers {
+            rounds.push(Rounds {
+                writers: Writers::connect(&side.server.endpoint, writers).await?,
+                without: Vec::new(),
+                with: vec![Vec::new(); hooks],
+            });
+        }
+        let seen = vec![Counts::default(); hooks];
+        Ok(Self { rounds, seen })
+    }
+
+    async fn round(
+        &mut self,
+        arguments: &Arguments,
+        side: &mut Side<'_>,
+        hooks: &[Process],
+    ) -> Result<()> {
+        let writes = arguments.writes;
+        for rounds in &mut self.rounds {
+            let turn = rounds.writers.turn(&side.server, Work::Create, writes);
+            rounds.without.push(turn.await?);
+        }
+        for (at, hook) in hooks.iter().enumerate() {
+            let before = hook.counts().await?;
+            side.configure(hook).await?;
+            for rounds in &mut self.rounds {
+                let turn = rounds.writers.turn(&side.server, Work::Create, writes);
+                rounds.with[at].push(turn.await?);
+            }
+            side.clear().await?;
+            self.seen[at].add(before, hook.counts().await?);
+        }
+        Ok(())
+    }
+
+    fn column(&self, side: &Side<'_>, at: usize, hook: &Process) -> Column {
+        let figures = self.rounds.iter().map(|rounds| Asked {
+            writers: rounds.writers.count(),
+            compared: Compared::of(&rounds.without, &rounds.with[at]),
+        });
         Column {
             server: side.name.clone(),
-            webhook,
-            figures: figures
-                .map(|(&writers, rounds)| Asked {
-                    writers,
-                    compared: Compared::of(&rounds.without, &rounds.with),
-                })
-                .collect(),
+            http: hook.http.as_str(),
+            webhook: self.seen[at],
+            figures: figures.collect(),
         }
-    });
-    Ok(columns.collect())
+    }
 }
 
 impl Counts {
     /// What came between two looks.
     fn add(&mut self, before: Counts, after: Counts) {
         self.connections += after.connections - before.connections;
-        self.http1_calls += after.http1_calls - before.http1_calls;
-        self.http2_calls += after.http2_calls - before.http2_calls;
+        self.calls += after.calls - before.calls;
     }
 }

@@ -44,13 +44,11 @@ pub(super) fn print(arguments: &Arguments, excluded: &[Excluded], asked: &[Colum
     println!("{}", excluded_table(excluded));
     println!("a webhook that is asked:\n");
     println!("{}", asked_table(asked));
-    for Column {
-        server, webhook, ..
-    } in asked
-    {
+    for column in asked {
+        let (server, http, seen) = (&column.server, column.http, column.webhook);
         println!(
-            "{server}: {} connections to the webhook, {} calls over HTTP/1.1, {} over HTTP/2",
-            webhook.connections, webhook.http1_calls, webhook.http2_calls
+            "{server}, HTTP/{http}: {} calls over {} connections",
+            seen.calls, seen.connections
         );
     }
     println!("\n{}", table::targets(&targets));
@@ -93,11 +91,14 @@ fn excluded_table(excluded: &[Excluded]) -> String {
 }
 
 fn asked_table(columns: &[Column]) -> String {
-    let header: Vec<&str> = ["server and writers"].into_iter().chain(FIGURES).collect();
+    let header: Vec<&str> = ["server, writers and HTTP"]
+        .into_iter()
+        .chain(FIGURES)
+        .collect();
     let mut table = Table::new(&header);
     for column in columns {
         for asked in &column.figures {
-            let name = format!("{}, {}", column.server, asked.writers);
+            let name = format!("{}, {}, {}", column.server, asked.writers, column.http);
             table.row([name].into_iter().chain(cells(&asked.compared)));
         }
     }
@@ -120,24 +121,30 @@ fn excluded_targets(excluded: &[Excluded]) -> impl Iterator<Item = Target> {
     })
 }
 
-fn asked_targets(columns: &[Column]) -> impl Iterator<Item = Target> {
-    let pairs = match columns {
-        [ours, peer] => ours.figures.iter().zip(&peer.figures).collect(),
-        _ => Vec::new(),
-    };
-    pairs.into_iter().flat_map(|(ours, peer)| {
-        let target = |measure: &str, ours_us: f64, peer_us: f64| Target {
-            what: format!(
-                "{measure} that a webhook adds to a create, writers: {}; rhumb over kube-apiserver",
-                ours.writers
-            ),
-            measured: ours_us / peer_us,
-            wanted: ASKED_PART_MAX,
-        };
-        let (ours, peer) = (ours.compared.added, peer.compared.added);
-        [
-            target("p50", ours.p50_us, peer.p50_us),
-            target("CPU", ours.cpu_us, peer.cpu_us),
-        ]
-    })
+/// A column of ours and one of the peer's are next to each other, if there is a peer.
+fn asked_targets(columns: &[Column]) -> Vec<Target> {
+    let mut targets = Vec::new();
+    for pair in columns.windows(2) {
+        let [ours, peer] = pair else { continue };
+        if ours.http != peer.http {
+            continue;
+        }
+        for (own, other) in ours.figures.iter().zip(&peer.figures) {
+            let (added, others) = (own.compared.added, other.compared.added);
+            for (measure, ratio) in [
+                ("p50", added.p50_us / others.p50_us),
+                ("CPU", added.cpu_us / others.cpu_us),
+            ] {
+                targets.push(Target {
+                    what: format!(
+                        "{measure} that a webhook (HTTP/{}) adds to a create, writers: {}; rhumb over kube-apiserver",
+                        ours.http, own.writers
+                    ),
+                    measured: ratio,
+                    wanted: ASKED_PART_MAX,
+                });
+            }
+        }
+    }
+    targets
 }
