@@ -37,6 +37,16 @@ pub(crate) enum Http {
     Two,
 }
 
+impl Http {
+    /// As it is named in arguments.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Http::One => "1.1",
+            Http::Two => "2",
+        }
+    }
+}
+
 /// Where a server is and whom to trust.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {

@@ -1,5 +1,6 @@
 //! Loads against rhumb and its peers, measured in one run so that the ratios mean something.
 
+mod admission;
 mod api;
 mod cache;
 mod client;
@@ -22,6 +23,8 @@ use clap::Parser;
 /// Measure rhumb beside its peers.
 #[derive(Parser)]
 enum Bench {
+    /// Writes that webhooks are kept from, and writes that one is asked about, beside kube-apiserver.
+    Admission(admission::Arguments),
     /// Requests to an API server with few and with many objects, beside kube-apiserver.
     Api(api::Arguments),
     /// Changes a second through the cache, with few and with many watchers.
@@ -36,11 +39,15 @@ enum Bench {
     Store(store::Arguments),
     /// Time and memory to open an embedded store of many keys.
     Open(open::Arguments),
+    /// The webhook that others ask.
+    #[command(hide = true)]
+    Webhook(admission::HookServer),
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let result = match Bench::parse() {
+        Bench::Admission(arguments) => admission::run(arguments).await,
         Bench::Api(arguments) => api::run(arguments).await,
         Bench::Cache(arguments) => cache::run(arguments).await,
         Bench::List(arguments) => list::run(arguments).await,
@@ -48,6 +55,7 @@ async fn main() -> ExitCode {
         Bench::Watch(arguments) => watch::run(arguments).await,
         Bench::Store(arguments) => store::run(arguments).await,
         Bench::Open(arguments) => open::run(arguments).await,
+        Bench::Webhook(arguments) => admission::serve(arguments).await,
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

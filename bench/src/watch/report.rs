@@ -4,7 +4,6 @@ use serde_json::json;
 
 use super::Arguments;
 use super::round::Round;
-use crate::client::Http;
 use crate::machine;
 use crate::plot::{Panel, Series};
 use crate::table::{self, Output, Table, Target};
@@ -32,7 +31,7 @@ pub(super) fn print(arguments: &Arguments, rounds: &[Round]) {
 fn print_json(arguments: &Arguments, rounds: &[Round], targets: &[Target]) {
     let report = json!({
         "machine": machine::describe(),
-        "http": http(arguments),
+        "http": arguments.http.as_str(),
         "churn": arguments.churn,
         "wanted_per_second": arguments.rate,
         "rounds": rounds,
@@ -41,15 +40,8 @@ fn print_json(arguments: &Arguments, rounds: &[Round], targets: &[Target]) {
     println!("{report:#}");
 }
 
-fn http(arguments: &Arguments) -> &'static str {
-    match arguments.http {
-        Http::One => "1.1",
-        Http::Two => "2",
-    }
-}
-
 fn print_tables(arguments: &Arguments, rounds: &[Round], targets: &[Target]) {
-    let (http, rate) = (http(arguments), arguments.rate);
+    let (http, rate) = (arguments.http.as_str(), arguments.rate);
     println!("{}", machine::describe());
     println!(
         "Each watcher on its own TLS connection, HTTP/{http}; {rate} changes a second wanted.\n"

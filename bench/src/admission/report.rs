@@ -1,0 +1,150 @@
+//! What webhooks add, beside what is wanted.
+
+use serde_json::json;
+
+use super::Arguments;
+use super::exclusions::Excluded;
+use super::load::Compared;
+use super::questions::Column;
+use crate::machine;
+use crate::table::{self, Output, Table, Target};
+
+/// What a hundred excluded webhooks may add to a write.
+const EXCLUDED_US_MAX: f64 = 20.0;
+
+/// The part of what the peer's webhook adds that ours may add.
+const ASKED_PART_MAX: f64 = 1.0 / 2.0;
+
+pub(super) fn print(arguments: &Arguments, excluded: &[Excluded], asked: &[Column]) {
+    let targets: Vec<Target> = excluded_targets(excluded)
+        .chain(asked_targets(asked))
+        .collect();
+    if arguments.output == Output::Json {
+        let report = json!({
+            "machine": machine::describe(),
+            "rounds": arguments.rounds,
+            "writes": arguments.writes,
+            "configurations": arguments.configurations,
+            "excluded": excluded,
+            "asked": asked,
+            "targets": targets,
+        });
+        println!("{report:#}");
+        return;
+    }
+    println!("{}", machine::describe());
+    println!(
+        "medians of {} rounds of {} writes, in turns\n",
+        arguments.rounds, arguments.writes
+    );
+    println!(
+        "{} configurations that exclude the write, on rhumb:\n",
+        arguments.configurations
+    );
+    println!("{}", excluded_table(excluded));
+    println!("a webhook that is asked:\n");
+    println!("{}", asked_table(asked));
+    for column in asked {
+        let (server, http, seen) = (&column.server, column.http, column.webhook);
+        println!(
+            "{server}, HTTP/{http}: {} calls over {} connections",
+            seen.calls, seen.connections
+        );
+    }
+    println!("\n{}", table::targets(&targets));
+}
+
+const FIGURES: [&str; 6] = [
+    "p50 µs without",
+    "with",
+    "added",
+    "CPU µs without",
+    "with",
+    "added",
+];
+
+fn cells(compared: &Compared) -> [String; 6] {
+    let Compared {
+        without,
+        with,
+        added,
+    } = compared;
+    [
+        without.p50_us,
+        with.p50_us,
+        added.p50_us,
+        without.cpu_us,
+        with.cpu_us,
+        added.cpu_us,
+    ]
+    .map(|value| format!("{value:.1}"))
+}
+
+fn excluded_table(excluded: &[Excluded]) -> String {
+    let header: Vec<&str> = ["webhooks and write"].into_iter().chain(FIGURES).collect();
+    let mut table = Table::new(&header);
+    for one in excluded {
+        let name = format!("{}, {}", one.flavor.name(), one.work);
+        table.row([name].into_iter().chain(cells(&one.compared)));
+    }
+    table.render()
+}
+
+fn asked_table(columns: &[Column]) -> String {
+    let header: Vec<&str> = ["server, writers and HTTP"]
+        .into_iter()
+        .chain(FIGURES)
+        .collect();
+    let mut table = Table::new(&header);
+    for column in columns {
+        for asked in &column.figures {
+            let name = format!("{}, {}, {}", column.server, asked.writers, column.http);
+            table.row([name].into_iter().chain(cells(&asked.compared)));
+        }
+    }
+    table.render()
+}
+
+fn excluded_targets(excluded: &[Excluded]) -> impl Iterator<Item = Target> {
+    excluded.iter().flat_map(|one| {
+        let added = one.compared.added;
+        let target = |measure: &str, value: f64| Target {
+            what: format!(
+                "{measure} that excluded {} webhooks add to {}, over {EXCLUDED_US_MAX} µs",
+                one.flavor.name(),
+                one.work
+            ),
+            measured: value / EXCLUDED_US_MAX,
+            wanted: 1.0,
+        };
+        [target("p50", added.p50_us), target("CPU", added.cpu_us)]
+    })
+}
+
+/// A column of ours and one of the peer's are next to each other, if there is a peer.
+fn asked_targets(columns: &[Column]) -> Vec<Target> {
+    let mut targets = Vec::new();
+    for pair in columns.windows(2) {
+        let [ours, peer] = pair else { continue };
+        if ours.http != peer.http {
+            continue;
+        }
+        for (own, other) in ours.figures.iter().zip(&peer.figures) {
+            let (added, others) = (own.compared.added, other.compared.added);
+            for (measure, ratio) in [
+                ("p50", added.p50_us / others.p50_us),
+                ("CPU", added.cpu_us / others.cpu_us),
+            ] {
+                targets.push(Target {
+                    what: format!(
+                        "{measure} that a webhook (HTTP/{}) adds to a create, writers: {}; rhumb over kube-apiserver",
+                        ours.http, own.writers
+                    ),
+                    measured: ratio,
+                    wanted: ASKED_PART_MAX,
+                });
+            }
+        }
+    }
+    targets
+}
