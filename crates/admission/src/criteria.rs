@@ -95,6 +95,23 @@ impl Criteria {
         by_selector || self.exclusions.iter().any(Exclusion::needs_namespace)
     }
 
+    /// Whether two writes may be told apart by their namespaces.
+    pub fn tells_namespaces_apart(&self) -> bool {
+        let by_exclusion = self
+            .exclusions
+            .iter()
+            .any(Exclusion::tells_namespaces_apart);
+        by_exclusion || self.needs_namespace()
+    }
+
+    /// Whether two writes may be told apart by the names or the labels of their objects.
+    pub fn tells_objects_apart(&self) -> bool {
+        let has_names = |rule: &Rule| rule.names().next().is_some();
+        let exclusions = self.exclusions.iter().map(Exclusion::rule);
+        !matches!(&self.objects, Ok(selector) if selector.is_everything())
+            || self.rules.iter().chain(exclusions).any(has_names)
+    }
+
     /// Who sees a write is the same as if selectors were asked first, then exclusions, then rules; what costs least
     /// is asked first. A selector that cannot be asked is a failure only where nothing else keeps the write away.
     pub fn decide(&self, facts: &Facts<'_>, labels: &LabelSets<'_>) -> Outcome {

@@ -86,6 +86,11 @@ impl Exclusion {
         is_named && is_selected()
     }
 
+    /// Whether it is about some namespaces only.
+    pub(crate) fn tells_namespaces_apart(&self) -> bool {
+        !self.namespaces.is_empty() || self.needs_namespace()
+    }
+
     /// Whether labels of namespaces are asked for.
     pub(crate) fn needs_namespace(&self) -> bool {
         self.selector.as_ref().is_some_and(|it| !it.is_everything())

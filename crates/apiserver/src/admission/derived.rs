@@ -45,6 +45,12 @@ impl<T> Derived<T> {
         made
     }
 
+    /// What was made last, up to date or not.
+    pub(super) fn latest(&self) -> Option<Arc<T>> {
+        let made = self.made.load();
+        made.as_ref().map(|made| made.1.clone())
+    }
+
     fn made_of(&self, version: CacheVersion) -> Option<Arc<T>> {
         let made = self.made.load();
         let (of, made) = &**made.as_ref()?;

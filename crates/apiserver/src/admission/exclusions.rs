@@ -13,7 +13,13 @@ use super::counts::{Counted, Counts};
 pub(super) struct Exclusions(RwLock<HashMap<GroupResource, [Option<Counter>; 4]>>);
 
 impl Exclusions {
-    pub(super) fn count(&self, counts: &Counts, of: Counted<'_>, resource: &GroupResource) {
+    pub(super) fn count(
+        &self,
+        counts: &Counts,
+        of: Counted<'_>,
+        resource: &GroupResource,
+        writes: u64,
+    ) {
         let at = of.operation as usize;
         if let Some(Some(counter)) = self
             .0
@@ -22,11 +28,11 @@ impl Exclusions {
             .get(resource)
             .and_then(|counters| counters.get(at))
         {
-            counter.inc();
+            counter.inc_by(writes);
             return;
         }
         let counter = counts.exclusions(of, resource);
-        counter.inc();
+        counter.inc_by(writes);
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = known.entry(resource.clone()).or_default().get_mut(at) {
             *place = Some(counter);

@@ -132,6 +132,9 @@ pub trait Plugin: Debug + Send + Sync {
         Ok(())
     }
 
+    /// Brings up to date what it counts, before somebody reads it.
+    fn gather(&self) {}
+
     /// The object without a namespace that a creation rests on. It is looked at again right before the commit, which
     /// fails if it is another by then; so the answer of `still_admits` holds for the moment of the commit.
     fn rests_on(&self, _attributes: &Attributes<'_>) -> Option<On> {
@@ -196,6 +199,7 @@ impl Chain {
 
     /// What is counted of webhooks and policies.
     pub fn counts(&self) -> &Counts {
+        self.plugins.iter().for_each(|plugin| plugin.gather());
         &self.counts
     }
 

@@ -6,7 +6,7 @@ use rhumb_admission::{ObjectLabels, Operation};
 use rhumb_api::Object;
 use rhumb_cache::Entry;
 use rhumb_meta::labels::Labels;
-use rhumb_meta::{ObjectKey, Status};
+use rhumb_meta::{ObjectKey, Revision, Status};
 
 use super::{Attributes, lookup};
 
@@ -42,6 +42,19 @@ impl Labels for NamespaceView<'_> {
 }
 
 impl NamespaceLabels {
+    /// Whether what was decided with them holds for other writes too.
+    pub(super) fn is_lasting(&self) -> bool {
+        matches!(self, NamespaceLabels::Unasked | NamespaceLabels::Cached(_))
+    }
+
+    /// Tells them from those before and after.
+    pub(super) fn revision(&self) -> Option<Revision> {
+        match self {
+            NamespaceLabels::Cached(entry) => Some(entry.revision()),
+            _ => None,
+        }
+    }
+
     /// The labels, or why nobody knows them.
     pub(super) fn view<'a>(
         &'a self,

@@ -195,7 +195,7 @@ impl Matcher<'_> {
                     operation: self.attributes.operation,
                 };
                 let resource = &self.attributes.call.resource.group_resource;
-                exclusions.count(self.counts, counted, resource);
+                exclusions.count(self.counts, counted, resource, 1);
                 if self.attributes.call.annotations.is_some() {
                     self.excluded.push(format!("{name}[{rule}]"));
                 }

@@ -1,5 +1,6 @@
 //! Who is to be asked about a write.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rhumb_admission::{Flavor, LabelSets, Met, Names, ObjectLabels, Outcome};
@@ -9,7 +10,8 @@ use rhumb_meta::Status;
 use rhumb_meta::labels::Labels;
 
 use super::Webhooks;
-use super::hooks::Hook;
+use super::hooks::{Hook, Hooks};
+use super::plans::{Plan, Sort, Step};
 use crate::admission::Attributes;
 use crate::admission::namespaces::NamespaceLabels;
 use crate::admission::seen::Sight;
@@ -22,20 +24,108 @@ const CONDITIONS_TIME_MAX: Duration = Duration::from_secs(1);
 pub(super) struct LeftOut(Vec<String>);
 
 impl Webhooks {
-    /// Finds the labels of the namespace if any of the webhooks looks at them.
-    pub(super) async fn namespace_labels(
+    /// What is to be done about a write, as far as that does not depend on the object.
+    pub(super) fn plan(
         &self,
         attributes: &Attributes<'_>,
-        hooks: &[Hook],
-    ) -> NamespaceLabels {
-        let are_needed = hooks
-            .iter()
-            .any(|hook| hook.webhook.criteria.needs_namespace());
-        attributes.namespace_labels(are_needed).await
+        hooks: &Hooks,
+        namespace: &NamespaceLabels,
+    ) -> Result<Arc<Plan>, Status> {
+        let facts = attributes.facts(None)?;
+        let sort = Sort {
+            operation: facts.operation,
+            resource: &facts.asked.resource,
+            subresource: facts.subresource,
+            namespace: match facts.namespace {
+                "" => "",
+                namespace if hooks.tell_namespaces_apart => namespace,
+                _ => "*",
+            },
+            labels: namespace.revision(),
+        };
+        let is_lasting = namespace.is_lasting();
+        if is_lasting && let Some(plan) = hooks.plans.get(&sort) {
+            return Ok(plan);
+        }
+        let plan = Arc::new(self.make_plan(attributes, hooks, namespace, &sort)?);
+        if is_lasting {
+            let gone = hooks.plans.keep(&sort, plan.clone());
+            hooks.gather(&gone);
+        }
+        Ok(plan)
+    }
+
+    fn make_plan(
+        &self,
+        attributes: &Attributes<'_>,
+        hooks: &Hooks,
+        namespace: &NamespaceLabels,
+        sort: &Sort<'_>,
+    ) -> Result<Plan, Status> {
+        let mut steps = Vec::new();
+        let mut excluded = Vec::new();
+        for (number, hook) in hooks.all.iter().enumerate() {
+            let criteria = &hook.webhook.criteria;
+            if criteria.tells_objects_apart() || !namespace.is_lasting() {
+                steps.push(Step::Decide(number));
+                continue;
+            }
+            match self.outcome(attributes, hook, None, namespace)? {
+                Outcome::Seen(names) => steps.push(Step::Ask(number, names)),
+                Outcome::Excluded { rule } => excluded.push((number, rule)),
+                Outcome::Failed(_) => steps.push(Step::Decide(number)),
+                Outcome::NoRule | Outcome::OtherNamespace | Outcome::OtherObject => {}
+            }
+        }
+        Ok(Plan::new(sort, steps, excluded))
+    }
+
+    /// Counts whom the plan left out, and notes it for the audit log.
+    pub(super) fn leave_out(
+        &self,
+        attributes: &Attributes<'_>,
+        hooks: &Hooks,
+        plan: &Plan,
+        left_out: &mut LeftOut,
+    ) {
+        if plan.excluded.is_empty() || self.is_second_round(attributes) {
+            return;
+        }
+        plan.count();
+        if attributes.call.annotations.is_some() {
+            for &(number, rule) in &plan.excluded {
+                left_out
+                    .0
+                    .extend(hooks.all.get(number).map(|hook| noted(hook, rule)));
+            }
+        }
+    }
+
+    /// The second round of changes is about the same write.
+    fn is_second_round(&self, attributes: &Attributes<'_>) -> bool {
+        self.flavor == Flavor::Mutating && attributes.rounds.is_second()
+    }
+
+    /// Under which names the webhook of a step is to be asked; `None` if not at all.
+    pub(super) fn step(
+        &self,
+        attributes: &Attributes<'_>,
+        (hook, step): (&Hook, &Step),
+        object: Option<&Object>,
+        namespace: &NamespaceLabels,
+        left_out: &mut LeftOut,
+    ) -> Result<Option<Names>, Status> {
+        match step {
+            Step::Ask(_, names) => {
+                let holds = self.conditions_hold(attributes, hook, names, object)?;
+                Ok(holds.then(|| names.clone()))
+            }
+            Step::Decide(_) => self.invocation(attributes, hook, object, namespace, left_out),
+        }
     }
 
     /// Under which names a webhook is to be asked; `None` if not at all.
-    pub(super) fn invocation(
+    fn invocation(
         &self,
         attributes: &Attributes<'_>,
         hook: &Hook,
@@ -43,18 +133,7 @@ impl Webhooks {
         namespace: &NamespaceLabels,
         left_out: &mut LeftOut,
     ) -> Result<Option<Names>, Status> {
-        let facts = attributes.facts(object)?;
-        let namespace = namespace.view(object);
-        let (new, old) = (object.map(ObjectLabels), attributes.old.map(ObjectLabels));
-        let labels = LabelSets {
-            namespace: match &namespace {
-                Ok(view) => Ok(view),
-                Err(status) => Err(*status),
-            },
-            object: new.as_ref().map(|labels| labels as &dyn Labels),
-            old: old.as_ref().map(|labels| labels as &dyn Labels),
-        };
-        match hook.webhook.criteria.decide(&facts, &labels) {
+        match self.outcome(attributes, hook, object, namespace)? {
             Outcome::Seen(names) => {
                 let holds = self.conditions_hold(attributes, hook, &names, object)?;
                 Ok(holds.then_some(names))
@@ -66,6 +145,27 @@ impl Webhooks {
             }
             Outcome::NoRule | Outcome::OtherNamespace | Outcome::OtherObject => Ok(None),
         }
+    }
+
+    fn outcome(
+        &self,
+        attributes: &Attributes<'_>,
+        hook: &Hook,
+        object: Option<&Object>,
+        namespace: &NamespaceLabels,
+    ) -> Result<Outcome, Status> {
+        let facts = attributes.facts(object)?;
+        let namespace = namespace.view(object);
+        let (new, old) = (object.map(ObjectLabels), attributes.old.map(ObjectLabels));
+        let labels = LabelSets {
+            namespace: match &namespace {
+                Ok(view) => Ok(view),
+                Err(status) => Err(*status),
+            },
+            object: new.as_ref().map(|labels| labels as &dyn Labels),
+            old: old.as_ref().map(|labels| labels as &dyn Labels),
+        };
+        Ok(hook.webhook.criteria.decide(&facts, &labels))
     }
 
     /// Whether the match conditions of a webhook let it see the write.
@@ -110,19 +210,16 @@ impl Webhooks {
         rule: usize,
         left_out: &mut LeftOut,
     ) {
-        // The second round of changes is about the same write.
-        if self.flavor == Flavor::Mutating && attributes.rounds.is_second() {
+        if self.is_second_round(attributes) {
             return;
         }
         let call = attributes.call;
         let counted = self.counted(attributes, hook);
         let resource = &call.resource.group_resource;
         hook.exclusions
-            .count(&self.outside.counts, counted, resource);
+            .count(&self.outside.counts, counted, resource, 1);
         if call.annotations.is_some() {
-            let webhook = &hook.webhook;
-            let (configuration, name) = (&webhook.configuration, &webhook.name);
-            left_out.0.push(format!("{configuration}/{name}[{rule}]"));
+            left_out.0.push(noted(hook, rule));
         }
     }
 
@@ -137,4 +234,9 @@ impl Webhooks {
         };
         attributes.call.annotate(key, left_out.0.join(","));
     }
+}
+
+fn noted(hook: &Hook, rule: usize) -> String {
+    let webhook = &hook.webhook;
+    format!("{}/{}[{rule}]", webhook.configuration, webhook.name)
 }

@@ -8,6 +8,7 @@ mod ask;
 mod hooks;
 mod invocation;
 mod mutating;
+mod plans;
 mod services;
 mod validating;
 
@@ -22,7 +23,7 @@ use rhumb_webhooks::Client;
 use super::counts::{Counted, Counts};
 use super::derived::Derived;
 use super::{Attributes, Plugin};
-use hooks::Hook;
+use hooks::{Hook, Hooks};
 pub(crate) use services::Services;
 
 /// What plugins that ask others have in common.
@@ -48,7 +49,7 @@ impl Default for Outside {
 #[derive(Debug)]
 pub(super) struct Webhooks {
     flavor: Flavor,
-    hooks: Derived<Vec<Hook>>,
+    hooks: Derived<Hooks>,
     outside: Outside,
 }
 
@@ -71,9 +72,9 @@ impl Webhooks {
     }
 
     /// The webhooks there are; none for what nobody outside may judge.
-    fn hooks(&self, attributes: &Attributes<'_>) -> Result<Arc<Vec<Hook>>, Status> {
+    fn hooks(&self, attributes: &Attributes<'_>) -> Result<Option<Arc<Hooks>>, Status> {
         if attributes.call.is_own || attributes.facts(None)?.is_exempt_from_webhooks() {
-            return Ok(Arc::default());
+            return Ok(None);
         }
         Ok(self.configured(attributes))
     }
@@ -100,6 +101,12 @@ impl Plugin for Webhooks {
         match self.flavor {
             Flavor::Mutating => Ok(()),
             Flavor::Validating => self.ask_all(attributes, object).await,
+        }
+    }
+
+    fn gather(&self) {
+        if let Some(hooks) = self.hooks.latest() {
+            hooks.gather(&hooks.plans.all());
         }
     }
 }

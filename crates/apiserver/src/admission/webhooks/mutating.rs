@@ -26,17 +26,23 @@ impl Webhooks {
         attributes: &Attributes<'_>,
         mut object: Option<&mut Object>,
     ) -> Result<(), Status> {
-        let hooks = self.hooks(attributes)?;
-        if hooks.is_empty() {
+        let Some(hooks) = self.hooks(attributes)? else {
             return Ok(());
-        }
+        };
         attributes.rounds.enter(Who::Webhooks, object.as_deref());
-        let namespace = self.namespace_labels(attributes, &hooks).await;
+        let namespace = attributes.namespace_labels(hooks.need_labels).await;
+        let plan = self.plan(attributes, &hooks, &namespace)?;
         let mut left_out = LeftOut::default();
+        self.leave_out(attributes, &hooks, &plan, &mut left_out);
         let outcome = async {
-            for (index, hook) in hooks.iter().enumerate() {
+            for step in &plan.steps {
+                let index = step.webhook();
+                let Some(hook) = hooks.all.get(index) else {
+                    continue;
+                };
                 let seen = object.as_deref();
-                let names = self.invocation(attributes, hook, seen, &namespace, &mut left_out)?;
+                let at = (hook, step);
+                let names = self.step(attributes, at, seen, &namespace, &mut left_out)?;
                 if let Some(names) = names
                     && attributes.rounds.may_ask(Who::Webhooks, &hook.webhook.id)
                 {

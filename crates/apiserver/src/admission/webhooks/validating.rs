@@ -23,16 +23,21 @@ impl Webhooks {
         attributes: &Attributes<'_>,
         object: Option<&Object>,
     ) -> Result<(), Status> {
-        let hooks = self.hooks(attributes)?;
-        if hooks.is_empty() {
+        let Some(hooks) = self.hooks(attributes)? else {
             return Ok(());
-        }
-        let namespace = self.namespace_labels(attributes, &hooks).await;
+        };
+        let namespace = attributes.namespace_labels(hooks.need_labels).await;
+        let plan = self.plan(attributes, &hooks, &namespace)?;
         let mut left_out = LeftOut::default();
+        self.leave_out(attributes, &hooks, &plan, &mut left_out);
         let mut asked: Vec<(&Hook, usize)> = Vec::new();
         let mut versions: Vec<(Names, Seen)> = Vec::new();
-        for hook in hooks.iter() {
-            let names = self.invocation(attributes, hook, object, &namespace, &mut left_out)?;
+        for step in &plan.steps {
+            let Some(hook) = hooks.all.get(step.webhook()) else {
+                continue;
+            };
+            let at = (hook, step);
+            let names = self.step(attributes, at, object, &namespace, &mut left_out)?;
             let Some(names) = names else {
                 continue;
             };
