@@ -5,13 +5,13 @@ use rhumb_schema::{Shape, Table, TypeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Struct {
     pub(crate) name: String,
     fields: Fields,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Fields {
     /// Nothing can be selected from it.
     None,
@@ -72,6 +72,13 @@ impl Struct {
         Struct {
             name: "JSONPatch".to_owned(),
             fields: Fields::Patch,
+        }
+    }
+
+    /// Declares one more field.
+    pub(crate) fn insert(&mut self, name: &str, of: Type) {
+        if let Fields::Declared(fields) = &mut self.fields {
+            fields.insert(name.to_owned(), of);
         }
     }
 
