@@ -97,7 +97,7 @@ impl Struct {
             }),
             Fields::Schema(schema, id) => {
                 let of = schema.table().get(*id);
-                match of.field(name) {
+                match of.field(name).or_else(|| of.field(&unescaped(name)?)) {
                     Some(field) => Lookup::Field(of_shape(schema, &field.shape)),
                     None if of.open => Lookup::Field(Type::Dyn),
                     None => Lookup::Undefined,
@@ -105,6 +105,43 @@ impl Struct {
             }
         }
     }
+}
+
+/// Names that CEL cannot spell are written otherwise in schemas: `__namespace__`, `a__dash__b`.
+fn unescaped(name: &str) -> Option<String> {
+    const WORDS: [&str; 21] = [
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    ];
+    let inner = name.strip_prefix("__").and_then(|n| n.strip_suffix("__"));
+    if let Some(word) = inner.filter(|word| WORDS.contains(word)) {
+        return Some(word.to_owned());
+    }
+    name.contains("__").then(|| {
+        name.replace("__dot__", ".")
+            .replace("__dash__", "-")
+            .replace("__slash__", "/")
+            .replace("__underscores__", "__")
+    })
 }
 
 /// The type of an object of the schema.
