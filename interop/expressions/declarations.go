@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
-	"github.com/google/cel-go/common/types"
 )
 
 // writeDeclarations writes every function that an expression may call: its overloads in the order in which the
@@ -35,5 +34,3 @@ func writeDeclarations(out io.Writer, env *cel.Env) {
 		}
 	}
 }
-
-var _ = types.DynType

@@ -26,7 +26,7 @@ pub struct Environment {
     object: Type,
     params: Option<Type>,
     /// The variables declared so far, where there can be any.
-    variables: Option<BTreeMap<String, Type>>,
+    variables: Option<Arc<Struct>>,
     request_resource: bool,
     patches: bool,
 }
@@ -35,6 +35,10 @@ static REQUEST: LazyLock<Type> = LazyLock::new(structs::request);
 static NAMESPACE: LazyLock<Type> = LazyLock::new(structs::namespace);
 static AUTHORIZER: LazyLock<Type> = LazyLock::new(|| authorization("Authorizer"));
 static RESOURCE_CHECK: LazyLock<Type> = LazyLock::new(|| authorization("ResourceCheck"));
+
+fn no_variables() -> Arc<Struct> {
+    Arc::new(Struct::declared("kubernetes.variables", BTreeMap::new()))
+}
 
 fn authorization(name: &str) -> Type {
     let name = format!("kubernetes.authorization.{name}");
@@ -58,7 +62,7 @@ impl Environment {
     pub fn policy(has_params: bool) -> Environment {
         Environment {
             params: has_params.then_some(Type::Dyn),
-            variables: Some(BTreeMap::new()),
+            variables: Some(no_variables()),
             ..Environment::match_conditions()
         }
     }
@@ -92,7 +96,7 @@ impl Environment {
         Environment {
             object: of(object),
             params: params.map(of),
-            variables: Some(BTreeMap::new()),
+            variables: Some(no_variables()),
             request_resource: false,
             patches: false,
         }
@@ -101,9 +105,8 @@ impl Environment {
     /// Declares `variables.<name>`. One that does not compile can be named, and may be anything.
     pub(crate) fn declare(&mut self, name: &str, program: Option<&Program>) {
         let of = program.map_or(Type::Dyn, |program| storable(program.result_type()));
-        self.variables
-            .get_or_insert_default()
-            .insert(name.to_owned(), of);
+        let variables = self.variables.get_or_insert_with(no_variables);
+        Arc::make_mut(variables).insert(name, of);
     }
 
     pub(crate) fn patches(&self) -> bool {
@@ -121,11 +124,7 @@ impl Environment {
             "authorizer.requestResource" if self.request_resource => {
                 (RESOURCE_CHECK.clone(), Root::RequestResource)
             }
-            "variables" => {
-                let fields = self.variables.clone()?;
-                let of = Struct::declared("kubernetes.variables", fields);
-                (Type::Struct(Arc::new(of)), Root::Variables)
-            }
+            "variables" => (Type::Struct(self.variables.clone()?), Root::Variables),
             _ => return None,
         })
     }

@@ -45,6 +45,10 @@ impl EvaluationError {
         EvaluationError::new("no such overload")
     }
 
+    pub(crate) fn is_no_overload(&self) -> bool {
+        matches!(self, EvaluationError::Failed(text) if &**text == "no such overload")
+    }
+
     /// Whether `||` and `&&` may go on as if nothing had happened.
     pub(crate) fn can_be_absorbed(&self) -> bool {
         matches!(self, EvaluationError::Failed(_))

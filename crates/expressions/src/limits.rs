@@ -5,14 +5,15 @@ use std::time::Instant;
 
 /// How long an expression may be, in characters.
 pub const TEXT_CHARACTERS_MAX: usize = 100_000;
-/// How deep brackets of any kind may be nested.
-pub(crate) const NESTING_MAX: usize = 250;
-/// How deep a tree may be once macros are expanded. Everything that walks through it recurses this deep.
-pub(crate) const DEPTH_MAX: usize = 252;
+/// How deep brackets of any kind may be nested. Upstream allows 250; its stacks grow.
+pub(crate) const NESTING_MAX: usize = 80;
+/// How deep a tree may be once macros are expanded. Everything that walks through it recurses this deep. Upstream
+/// allows 250, before macros are expanded.
+pub(crate) const DEPTH_MAX: usize = 120;
 /// How many parts an expression may have, once macros are expanded.
 pub(crate) const NODES_MAX: usize = 100_000;
 /// How deep evaluation may go, through the variables that a variable uses as well.
-pub(crate) const EVALUATION_DEPTH_MAX: usize = 600;
+pub(crate) const EVALUATION_DEPTH_MAX: usize = 240;
 
 /// What one expression may cost.
 pub const COST_PER_EXPRESSION_MAX: u64 = 1_000_000;
@@ -106,6 +107,14 @@ impl Budget {
                 Err(EvaluationError::CostExceeded)
             }
         }
+    }
+
+    /// Gives back what upstream does not charge in some places.
+    pub(crate) fn refund(&mut self, cost: u64) {
+        self.expression_left = self
+            .expression_left
+            .saturating_add(cost)
+            .min(COST_PER_EXPRESSION_MAX);
     }
 
     /// One small piece of work, as small as looking at one item.

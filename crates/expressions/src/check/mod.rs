@@ -9,7 +9,7 @@ mod validators;
 
 use crate::environment::{Environment, Root};
 use crate::syntax::Parsed;
-use crate::syntax::ast::{Expr, FieldInit, Fold, Kind};
+use crate::syntax::ast::{Element, Entry, Expr, FieldInit, Fold, Kind};
 use crate::syntax::issue::Issue;
 use std::sync::Arc;
 use structs::{Lookup, Struct};
@@ -94,23 +94,12 @@ impl Checker<'_> {
 
     /// A type whose open parts are dyn.
     fn settled(&self, of: &Type) -> Type {
-        match self.bindings.resolve(of) {
-            Type::Param(_) => Type::Dyn,
-            Type::Composite(composite) => Type::composite(
-                composite.kind,
-                composite
-                    .parameters
-                    .iter()
-                    .map(|parameter| self.settled(parameter))
-                    .collect(),
-            ),
-            other => other,
-        }
+        without_params(&self.bindings.resolve(of))
     }
 
     /// The type of an expression, after everything below it has been looked at.
     fn check(&mut self, expr: &Expr) -> Type {
-        let found = match &expr.kind {
+        let found = match &*expr.kind {
             Kind::Literal(value) => literal_type(value),
             Kind::Ident(name) => self.ident(expr, name),
             Kind::Select {
@@ -119,8 +108,7 @@ impl Checker<'_> {
                 test,
             } => self.select(expr, operand, field, *test),
             Kind::OptionalSelect { operand, field } => {
-                let selected = self.select_field(expr, operand, field, true);
-                self.bindings.resolve(&selected)
+                self.select_field(expr, operand, field, true)
             }
             Kind::Call {
                 function,
@@ -128,32 +116,35 @@ impl Checker<'_> {
                 args,
             } => self.call(expr, function, target.as_deref(), args),
             Kind::Logic { terms, .. } => self.logic(terms),
-            Kind::List(elements) => {
-                let mut item = None;
-                for element in elements {
-                    let of = self.check(&element.value);
-                    let of = self.element(&element.value, of, element.optional);
-                    item = Some(self.join(item, of));
-                }
-                Type::list(item.unwrap_or_else(|| self.bindings.open()))
-            }
-            Kind::Map(entries) => {
-                let mut found = None;
-                for entry in entries {
-                    let key = self.check(&entry.key);
-                    let value = self.check(&entry.value);
-                    let value = self.element(&entry.value, value, entry.optional);
-                    let (keys, values) = found.take().unzip();
-                    found = Some((self.join(keys, key), self.join(values, value)));
-                }
-                let (key, value) =
-                    found.unwrap_or_else(|| (self.bindings.open(), self.bindings.open()));
-                Type::map(key, value)
-            }
+            Kind::List(elements) => self.list(elements),
+            Kind::Map(entries) => self.map(entries),
             Kind::Struct { name, fields } => self.message(expr, name, fields),
             Kind::Fold(fold) => self.fold(fold),
         };
         self.set(expr, found)
+    }
+
+    fn list(&mut self, elements: &[Element]) -> Type {
+        let mut item = None;
+        for element in elements {
+            let of = self.check(&element.value);
+            let of = self.element(&element.value, of, element.optional);
+            item = Some(self.join(item, of));
+        }
+        Type::list(item.unwrap_or_else(|| self.bindings.open()))
+    }
+
+    fn map(&mut self, entries: &[Entry]) -> Type {
+        let mut found = None;
+        for entry in entries {
+            let key = self.check(&entry.key);
+            let value = self.check(&entry.value);
+            let value = self.element(&entry.value, value, entry.optional);
+            let (keys, values) = found.take().unzip();
+            found = Some((self.join(keys, key), self.join(values, value)));
+        }
+        let (key, value) = found.unwrap_or_else(|| (self.bindings.open(), self.bindings.open()));
+        Type::map(key, value)
     }
 
     fn ident(&mut self, expr: &Expr, name: &str) -> Type {
@@ -328,7 +319,10 @@ impl Checker<'_> {
                     Type::Error
                 }
             },
-            _ => Type::Error,
+            _ => {
+                self.note(field.at, format!("undefined field '{}'", field.name));
+                Type::Error
+            }
         };
         if !self.bindings.fits(&wanted, &value) {
             let name = &field.name;
@@ -393,6 +387,17 @@ impl Checker<'_> {
         if !self.bindings.fits(wanted, found) {
             self.mismatch(expr.at, wanted, found);
         }
+    }
+}
+
+fn without_params(of: &Type) -> Type {
+    match of {
+        Type::Param(_) => Type::Dyn,
+        Type::Composite(composite) => Type::composite(
+            composite.kind,
+            composite.parameters.iter().map(without_params).collect(),
+        ),
+        other => other.clone(),
     }
 }
 

@@ -5,13 +5,13 @@ use rhumb_schema::{Shape, Table, TypeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Struct {
     pub(crate) name: String,
     fields: Fields,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Fields {
     /// Nothing can be selected from it.
     None,
@@ -75,6 +75,13 @@ impl Struct {
         }
     }
 
+    /// Declares one more field.
+    pub(crate) fn insert(&mut self, name: &str, of: Type) {
+        if let Fields::Declared(fields) = &mut self.fields {
+            fields.insert(name.to_owned(), of);
+        }
+    }
+
     pub(crate) fn field(&self, name: &str) -> Lookup {
         match &self.fields {
             Fields::None => Lookup::NotAStruct,
@@ -90,7 +97,7 @@ impl Struct {
             }),
             Fields::Schema(schema, id) => {
                 let of = schema.table().get(*id);
-                match of.field(name) {
+                match of.field(name).or_else(|| of.field(&unescaped(name)?)) {
                     Some(field) => Lookup::Field(of_shape(schema, &field.shape)),
                     None if of.open => Lookup::Field(Type::Dyn),
                     None => Lookup::Undefined,
@@ -98,6 +105,43 @@ impl Struct {
             }
         }
     }
+}
+
+/// Names that CEL cannot spell are written otherwise in schemas: `__namespace__`, `a__dash__b`.
+fn unescaped(name: &str) -> Option<String> {
+    const WORDS: [&str; 21] = [
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    ];
+    let inner = name.strip_prefix("__").and_then(|n| n.strip_suffix("__"));
+    if let Some(word) = inner.filter(|word| WORDS.contains(word)) {
+        return Some(word.to_owned());
+    }
+    name.contains("__").then(|| {
+        name.replace("__dot__", ".")
+            .replace("__dash__", "-")
+            .replace("__slash__", "/")
+            .replace("__underscores__", "__")
+    })
 }
 
 /// The type of an object of the schema.

@@ -46,7 +46,7 @@ pub(crate) enum CompositeKind {
 }
 
 /// Types that share parts look small and are large to whoever walks through them; beyond this, they are dyn.
-const WEIGHT_MAX: usize = 1000;
+const WEIGHT_MAX: usize = 200;
 
 impl Type {
     pub(crate) fn composite(kind: CompositeKind, parameters: Vec<Type>) -> Type {

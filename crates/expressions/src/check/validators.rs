@@ -24,7 +24,7 @@ impl Validator<'_> {
 
     fn visit(&mut self, expr: &Expr, in_format: bool) {
         let mut inside = in_format;
-        match &expr.kind {
+        match &*expr.kind {
             Kind::Call {
                 function,
                 target,
@@ -65,13 +65,16 @@ impl Validator<'_> {
         let Some(arg) = args.get(index) else {
             return;
         };
-        let Kind::Literal(Value::String(text)) = &arg.kind else {
+        let Kind::Literal(literal) = &*arg.kind else {
             return;
         };
-        let good = match function {
-            "duration" => time::parse_duration(text).is_some(),
-            "timestamp" => time::parse_timestamp(text).is_some(),
-            _ => regexes::compile(text).is_ok(),
+        let good = match (function, literal) {
+            ("duration", Value::String(text)) => time::parse_duration(text).is_some(),
+            // Upstream cannot make a duration of a number before it runs.
+            ("duration", Value::Int(_)) => false,
+            ("timestamp", Value::String(text)) => time::parse_timestamp(text).is_some(),
+            ("matches", Value::String(text)) => regexes::compile(text).is_ok(),
+            _ => true,
         };
         if !good {
             self.issues
@@ -105,16 +108,13 @@ impl Validator<'_> {
     }
 
     fn format(&mut self, expr: &Expr, target: Option<&Expr>, args: &[Expr]) {
-        let Some(Kind::Literal(Value::String(text))) = target.map(|target| &target.kind) else {
+        let Some(Kind::Literal(Value::String(text))) = target.map(|target| &*target.kind) else {
             return;
         };
-        let [
-            Expr {
-                kind: Kind::List(elements),
-                ..
-            },
-        ] = args
-        else {
+        let [arg] = args else {
+            return;
+        };
+        let Kind::List(elements) = &*arg.kind else {
             return;
         };
         let mut wanted = 0;
@@ -182,7 +182,7 @@ impl Validator<'_> {
         if !good {
             return Err((arg.at, format::Clause::String.refusal(&type_name(of))));
         }
-        match &arg.kind {
+        match &*arg.kind {
             Kind::List(_) | Kind::Map(_) => arg
                 .children()
                 .into_iter()

@@ -182,7 +182,11 @@ fn write_clause(
             None => return Err(problem(clause.refusal(value.type_name()))),
         },
         (Clause::Scientific(precision), value) => match double(value) {
-            Some(number) => scientific(number, precision.min(PRECISION_MAX)),
+            // Upstream takes the precision for a width.
+            Some(number) => {
+                let width = precision.min(PRECISION_MAX);
+                format!("{:>width$}", scientific(number))
+            }
             None => return Err(problem(clause.refusal(value.type_name()))),
         },
         _ => return Err(problem(clause.refusal(value.type_name()))),
@@ -250,14 +254,14 @@ fn fixed(number: f64, precision: usize) -> String {
     }
 }
 
-fn scientific(number: f64, precision: usize) -> String {
+fn scientific(number: f64) -> String {
     if let Some(text) = unusual(number) {
         return text.to_owned();
     }
-    let text = format!("{number:.precision$e}");
+    let text = format!("{number:.PRECISION_DEFAULT$e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    // In words rather than with a letter: that is what the locale does.
+    // With small digits rather than with a letter: that is what the locale does.
     let superscript: String = format!("{:02}", exponent.unsigned_abs())
         .chars()
         .map(|digit| match digit {
@@ -271,7 +275,7 @@ fn scientific(number: f64, precision: usize) -> String {
         })
         .collect();
     let sign = if exponent < 0 { "⁻" } else { "" };
-    format!("{mantissa}\u{202f}×\u{202f}10{sign}{superscript}")
+    format!("{mantissa}×10{sign}{superscript}")
 }
 
 /// The string clause: lists and maps are shown as one would write them.

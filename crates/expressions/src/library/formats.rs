@@ -55,10 +55,10 @@ formats! {
     LABEL_1035_PREFIX "dns1035LabelPrefix" 30 |text| owned(validation::dns1035_label(&prefix(text)));
     LABEL_VALUE "labelValue" 40 |text| owned(validation::label_value(text));
     URI "uri" 1103 |text| url::problem(text).into_iter().collect();
-    UUID "uuid" 60 |text| unless(is_uuid(text), "does not match the UUID format");
+    UUID "uuid" 72 |text| unless(is_uuid(text), "does not match the UUID format");
     BYTE "byte" 84 |text| unless(is_base64(text), "invalid base64");
-    DATE "date" 155 |text| unless(is_date(text), "invalid date");
-    DATETIME "datetime" 155 |text| unless(is_datetime(text), "invalid datetime");
+    DATE "date" 72 |text| unless(is_date(text), "invalid date");
+    DATETIME "datetime" 72 |text| unless(is_datetime(text), "invalid datetime");
 }
 
 fn owned(problems: Vec<&'static str>) -> Vec<String> {
@@ -100,7 +100,7 @@ fn is_base64(text: &str) -> bool {
     let digits = text.trim_end_matches('=');
     let padding = text.len() - digits.len();
     !text.is_empty()
-        && text.len() % 4 == 0
+        && text.len().is_multiple_of(4)
         && padding <= 2
         && digits
             .bytes()

@@ -48,16 +48,6 @@ pub(super) const TABLE: Table = &[
     ("sets.intersects", intersects),
 ];
 
-fn not_a_list<T>(function: &str, args: &[Value]) -> Evaluated<T> {
-    match args {
-        [value] => fail(format!(
-            "no such overload: {function}({})",
-            value.type_name()
-        )),
-        _ => no_overload(),
-    }
-}
-
 fn new_list(machine: &mut Machine<'_, '_>, items: Vec<Value>) -> Evaluated<Value> {
     machine.budget.allocate(items.len() * ITEM_BYTES)?;
     machine.limited(Value::list(items))
@@ -65,7 +55,7 @@ fn new_list(machine: &mut Machine<'_, '_>, items: Vec<Value>) -> Evaluated<Value
 
 fn is_sorted(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
     let [Value::List(list)] = args else {
-        return not_a_list("isSorted", args);
+        return no_overload();
     };
     for pair in list.items().windows(2) {
         machine.budget.step()?;
@@ -78,7 +68,7 @@ fn is_sorted(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> 
 
 fn total(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
     let [Value::List(list)] = args else {
-        return not_a_list("sum", args);
+        return no_overload();
     };
     let mut items = list.items().iter();
     let mut total = match items.next() {
@@ -102,7 +92,7 @@ fn extreme(
     replace_when: Ordering,
 ) -> Evaluated<Value> {
     let [Value::List(list)] = args else {
-        return not_a_list(name, args);
+        return no_overload();
     };
     let mut items = list.items().iter();
     let Some(mut best) = items.next() else {

@@ -79,10 +79,43 @@ fn fail<T>(message: impl Into<std::sync::Arc<str>>) -> Evaluated<T> {
     Err(EvaluationError::new(message))
 }
 
+/// Says which function has no overload for which types, as far as upstream says it.
+pub(crate) fn named_overload(
+    name: &str,
+    args: &[Value],
+    error: EvaluationError,
+) -> EvaluationError {
+    if !error.is_no_overload() {
+        return error;
+    }
+    let first = args.first().unwrap_or(&Value::Null);
+    let only_name = EvaluationError::new(format!("no such overload: {name}"));
+    match name {
+        "contains" | "startsWith" | "endsWith" | "!_" | "-_" | "@in" | "_==_" | "_!=_" => error,
+        "containsIP" if matches!(args.get(1), Some(Value::String(_))) => error,
+        "max" | "min" | "sum" | "isSorted" if matches!(first, Value::List(_)) => error,
+        "flatten" if args.len() == 1 => {
+            let of = first.type_name();
+            EvaluationError::new(format!("no such overload: {of}.flatten()"))
+        }
+        "size" | "sort" | "matches" | "@sortByAssociatedKeys" => only_name,
+        _ if operators::is_operator(name) => match operators::takes(name, first) {
+            true => error,
+            false => only_name,
+        },
+        _ => {
+            let types: Vec<&str> = args.iter().map(Value::type_name).collect();
+            EvaluationError::new(format!("no such overload: {name}({})", types.join(", ")))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     /// Operators that the planner turns into something else.
-    const NOT_CALLED: [&str; 9] = [
+    const NOT_CALLED: [&str; 11] = [
+        "or",
+        "orValue",
         "_&&_",
         "_||_",
         "_?_:_",

@@ -42,6 +42,20 @@ impl Opaque {
     }
 }
 
+impl Opaque {
+    /// Questions to the authorizer and its answers cannot be compared.
+    pub(crate) fn has_equality(&self) -> bool {
+        !matches!(
+            self,
+            Opaque::Authorizer(_)
+                | Opaque::PathCheck(_)
+                | Opaque::GroupCheck(_)
+                | Opaque::ResourceCheck(_)
+                | Opaque::Decision(_)
+        )
+    }
+}
+
 impl PartialEq for Opaque {
     fn eq(&self, other: &Opaque) -> bool {
         match (self, other) {

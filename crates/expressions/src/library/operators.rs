@@ -27,6 +27,28 @@ pub(super) const TABLE: Table = &[
     ("type", type_of),
 ];
 
+pub(super) fn is_operator(name: &str) -> bool {
+    name.starts_with('_')
+}
+
+/// Whether an operator can be applied to a value on its left at all.
+pub(super) fn takes(operator: &str, left: &Value) -> bool {
+    let number = matches!(left, Value::Int(_) | Value::Uint(_) | Value::Double(_));
+    // Upstream asks these themselves whether they know the operator.
+    if matches!(
+        left,
+        Value::String(_) | Value::Timestamp(..) | Value::Duration(_)
+    ) {
+        return true;
+    }
+    match operator {
+        "_+_" => number || matches!(left, Value::Bytes(_) | Value::List(_)),
+        "_-_" | "_*_" | "_/_" => number,
+        "_%_" => number && !matches!(left, Value::Double(_)),
+        _ => number || matches!(left, Value::Bytes(_) | Value::Bool(_)),
+    }
+}
+
 fn add(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
     match args {
         [left, right] => sum(machine, left, right),
@@ -187,7 +209,7 @@ fn size(_: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
         [Value::Bytes(bytes)] => bytes.len(),
         [Value::List(list)] => list.items().len(),
         [Value::Map(map)] => map.entries().len(),
-        _ => return fail("no such overload: size"),
+        _ => return no_overload(),
     };
     i64::try_from(size)
         .map(Value::Int)
@@ -203,6 +225,8 @@ fn itself(_: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
 
 fn type_of(_: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
     match args {
+        // What type a message has is not told.
+        [Value::Object(_) | Value::Patch(_)] => Ok(Value::Type("type".into())),
         [value] => Ok(Value::Type(value.type_name().into())),
         _ => no_overload(),
     }

@@ -21,23 +21,11 @@ pub(super) const TABLE: Table = &[
     ("unwrapOpt", unwrap_all),
     ("hasValue", |_, args| match args {
         [Value::Optional(inner)] => Ok(Value::Bool(inner.is_some())),
-        [other] => fail(format!("no such overload: hasValue({})", other.type_name())),
         _ => no_overload(),
     }),
     ("value", |_, args| match args {
         [Value::Optional(Some(value))] => Ok(Value::clone(value)),
         [Value::Optional(None)] => fail("optional.none() dereference"),
-        [other] => fail(format!("no such overload: value({})", other.type_name())),
-        _ => no_overload(),
-    }),
-    ("or", |_, args| match args {
-        [first @ Value::Optional(Some(_)), _] => Ok(first.clone()),
-        [Value::Optional(None), second @ Value::Optional(_)] => Ok(second.clone()),
-        _ => no_overload(),
-    }),
-    ("orValue", |_, args| match args {
-        [Value::Optional(Some(value)), _] => Ok(Value::clone(value)),
-        [Value::Optional(None), otherwise] => Ok(otherwise.clone()),
         _ => no_overload(),
     }),
     ("first", |machine, args| match args {
@@ -74,7 +62,7 @@ fn is_zero(value: &Value) -> bool {
         Value::Duration(nanos) => *nanos == 0,
         Value::List(list) => list.items().is_empty(),
         Value::Map(map) => map.entries().is_empty(),
-        Value::Object(object) => object.fields.values().all(is_zero),
+        Value::Object(object) => object.fields.is_empty(),
         _ => false,
     }
 }

@@ -20,10 +20,10 @@ pub(super) const TABLE: Table = &[
     }),
     ("charAt", char_at),
     ("lowerAscii", |machine, args| {
-        mapped(machine, args, |text| text.to_ascii_lowercase())
+        mapped(machine, args, str::to_ascii_lowercase)
     }),
     ("upperAscii", |machine, args| {
-        mapped(machine, args, |text| text.to_ascii_uppercase())
+        mapped(machine, args, str::to_ascii_uppercase)
     }),
     ("trim", |machine, args| {
         mapped(machine, args, |text| text.trim().to_owned())
@@ -217,6 +217,13 @@ fn join(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
         [Value::List(list), Value::String(between)] => (list, between.clone()),
         _ => return no_overload(),
     };
+    if list
+        .items()
+        .first()
+        .is_some_and(|first| !matches!(first, Value::String(_)))
+    {
+        return no_overload();
+    }
     let mut joined = String::new();
     for (index, item) in list.items().iter().enumerate() {
         machine.budget.step()?;

@@ -39,24 +39,10 @@ fn compare_numbers(left: Number, right: Number) -> Option<Ordering> {
     }
 }
 
-/// Numbers of 64 bits are far inside of what 128 bits hold, so that a double beyond them is simply larger.
+/// As doubles, which is not exact where whole numbers are large: so it is upstream.
 fn compare_mixed(whole: i128, double: f64) -> Option<Ordering> {
-    if double.is_nan() {
-        return None;
-    }
-    if double >= 1e20 {
-        return Some(Ordering::Less);
-    }
-    if double <= -1e20 {
-        return Some(Ordering::Greater);
-    }
-    #[expect(clippy::cast_possible_truncation, reason = "in range")]
-    let floor = double.floor() as i128;
-    Some(whole.cmp(&floor).then(if double.fract() == 0.0 {
-        Ordering::Equal
-    } else {
-        Ordering::Less
-    }))
+    #[expect(clippy::cast_precision_loss, reason = "as upstream compares them")]
+    (whole as f64).partial_cmp(&double)
 }
 
 /// The order of two values, if values of their types have one.
@@ -122,7 +108,8 @@ impl Machine<'_, '_> {
                         _ => false,
                     }
             }
-            (Value::Opaque(left), Value::Opaque(right)) => left == right,
+            (Value::Opaque(left), Value::Opaque(right)) if left.has_equality() => left == right,
+            (Value::Opaque(_), Value::Opaque(_)) => return Err(EvaluationError::no_overload()),
             _ => false,
         })
     }

@@ -71,8 +71,9 @@ impl Cost {
             "lists.range" | "reverse" => Cost::NewList,
             "slice" => Cost::Slice,
             "flatten" => Cost::Flatten,
-            "distinct" | "sort" => Cost::Pairs(0),
-            "@sortByAssociatedKeys" => Cost::Pairs(1),
+            "distinct" => Cost::Pairs(0),
+            "sort" if overload.is_some() => Cost::Pairs(0),
+            "@sortByAssociatedKeys" if overload.is_some() => Cost::Pairs(1),
             _ => Cost::of_overload(overload),
         }
     }
@@ -133,9 +134,9 @@ impl Cost {
                 new_list(size(0).saturating_mul(depth))
             }
             Cost::Selector => {
-                // A parse, and every thirteen characters or so a requirement.
+                // A list, a parse, and a requirement for every two characters.
                 let length = size(1);
-                20 + tenth(length) + length
+                10 + tenth(length) + 50_u64.saturating_mul(length.div_ceil(2))
             }
             Cost::Validate => match args.first() {
                 Some(Value::Opaque(Opaque::Format(format))) => regex(size(1), format.regex_size),

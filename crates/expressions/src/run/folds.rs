@@ -48,16 +48,30 @@ impl Machine<'_, '_> {
                 )));
             }
         };
-        self.locals[fold.slot] = self.evaluate(&fold.init)?;
+        if !matches!(fold.body, Body::Unused) {
+            self.locals[fold.slot] = self.evaluate(&fold.init)?;
+        }
         match &fold.body {
-            Body::Never => {}
+            Body::Bind | Body::Unused => {}
             Body::Quantifier(operator, predicate) => {
                 return self.quantifier(fold, &range, *operator, predicate);
             }
             Body::Every(step) => {
+                let mut failed = None;
                 for index in 0..range.len() {
                     self.set_variables(fold, &range, index);
-                    self.step(step, fold.slot)?;
+                    let done = match &failed {
+                        None => self.step(step, fold.slot),
+                        Some(_) => self.step_after_failure(step),
+                    };
+                    match done {
+                        Ok(()) => {}
+                        Err(error) if error.can_be_absorbed() => failed = Some(error),
+                        Err(error) => return Err(error),
+                    }
+                }
+                if let Some(error) = failed {
+                    return Err(error);
                 }
             }
         }
@@ -109,6 +123,17 @@ impl Machine<'_, '_> {
         }
     }
 
+    /// Once the accumulator is an error it stays one; which one, the last condition decides that fails.
+    fn step_after_failure(&mut self, step: &Step) -> Evaluated<()> {
+        let Step::When(condition, _) = step else {
+            return Ok(());
+        };
+        match self.evaluate(condition)? {
+            Value::Bool(_) => Ok(()),
+            _ => Err(EvaluationError::no_overload()),
+        }
+    }
+
     fn step(&mut self, step: &Step, slot: usize) -> Evaluated<()> {
         match step {
             Step::Keep => self.budget.charge(1),
@@ -118,7 +143,7 @@ impl Machine<'_, '_> {
             }
             Step::When(condition, then) => match self.evaluate(condition)? {
                 Value::Bool(true) => self.step(then, slot),
-                Value::Bool(false) => self.budget.charge(1),
+                Value::Bool(false) => Ok(()),
                 _ => Err(EvaluationError::no_overload()),
             },
             Step::Append(node) => {
@@ -168,6 +193,22 @@ impl Machine<'_, '_> {
             )));
         }
         self.locals[slot].extent().check()
+    }
+}
+
+/// What upstream calls the type of what is inside of a value.
+pub(super) fn go_native_type(value: &Value) -> &str {
+    match value {
+        Value::Int(_) => "int64",
+        Value::Uint(_) => "uint64",
+        Value::Double(_) => "float64",
+        Value::Bytes(_) => "[]uint8",
+        Value::Null => "structpb.NullValue",
+        Value::Timestamp(..) => "time.Time",
+        Value::Duration(_) => "time.Duration",
+        Value::Map(_) => "map[string]interface {}",
+        Value::List(_) => "[]interface {}",
+        other => other.type_name(),
     }
 }
 

@@ -10,11 +10,11 @@ pub(crate) use plan::{Plan, plan};
 use crate::environment::Root;
 use crate::error::{Evaluated, EvaluationError};
 use crate::inputs::Scope;
-use crate::library::opaque::Opaque;
+use crate::library::{self, opaque::Opaque};
 use crate::limits::{self, Budget};
 use crate::syntax::ast::Logic;
 use crate::value::{ITEM_BYTES, Key, List, Map, Object, Patch, Value};
-use plan::{Call, Index, Message, Node, Select, SelectKind};
+use plan::{Call, Index, Message, Node, Otherwise, Select, SelectKind};
 use regex::Regex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -82,6 +82,7 @@ impl<'m, 's> Machine<'m, 's> {
             Node::Index(index) => self.index(index),
             Node::Logic(operator, terms) => self.logic(*operator, terms),
             Node::If(parts) => self.conditional(parts),
+            Node::Otherwise(parts) => self.otherwise(parts),
             Node::Call(call) => self.call(call),
             Node::List(elements) => self.list(elements),
             Node::Map(entries) => self.map(entries),
@@ -167,7 +168,12 @@ impl<'m, 's> Machine<'m, 's> {
             None => None,
         };
         match select.kind {
-            SelectKind::Test => Ok(Value::Bool(found.is_some())),
+            SelectKind::Test => {
+                if inner.is_none() {
+                    self.budget.refund(1);
+                }
+                Ok(Value::Bool(found.is_some()))
+            }
             _ => self.optional(found),
         }
     }
@@ -180,7 +186,7 @@ impl<'m, 's> Machine<'m, 's> {
             Value::Optional(Some(inner)) => (Value::clone(&inner), true),
             other => (other, index.optional),
         };
-        let at = self.evaluate(&index.index)?;
+        let at = self.part(&index.index)?;
         if optional {
             let found = item(&operand, &at).ok();
             return self.optional(found);
@@ -209,9 +215,26 @@ impl<'m, 's> Machine<'m, 's> {
 
     fn conditional(&mut self, [condition, then, otherwise]: &[Node; 3]) -> Evaluated<Value> {
         match self.evaluate(condition)? {
-            Value::Bool(true) => self.evaluate(then),
-            Value::Bool(false) => self.evaluate(otherwise),
+            Value::Bool(true) => self.part(then),
+            Value::Bool(false) => self.part(otherwise),
             _ => Err(EvaluationError::no_overload()),
+        }
+    }
+
+    /// A part of another expression in which a name is not charged by itself.
+    fn part(&mut self, node: &Node) -> Evaluated<Value> {
+        let value = self.evaluate(node)?;
+        if node.is_path() {
+            self.budget.refund(1);
+        }
+        Ok(value)
+    }
+
+    fn otherwise(&mut self, parts: &Otherwise) -> Evaluated<Value> {
+        match self.evaluate(&parts.optional)? {
+            Value::Optional(None) => self.evaluate(&parts.otherwise),
+            Value::Optional(Some(value)) if parts.unwrap => Ok(Value::clone(&value)),
+            other => Ok(other),
         }
     }
 
@@ -223,7 +246,8 @@ impl<'m, 's> Machine<'m, 's> {
         let cost = call.cost.before(self.budget, &args)?;
         self.budget.charge(cost)?;
         self.regex.clone_from(&call.regex);
-        let result = (call.function)(self, &args)?;
+        let result = (call.function)(self, &args)
+            .map_err(|error| library::named_overload(call.name, &args, error))?;
         self.budget.charge(call.cost.after(&result))?;
         Ok(result)
     }
@@ -238,7 +262,7 @@ impl<'m, 's> Machine<'m, 's> {
                 (true, Value::Optional(Some(value))) => list.push(Value::clone(&value)),
                 (true, Value::Optional(None)) => {}
                 (true, value) => {
-                    let shown = crate::library::text::show(&value);
+                    let shown = library::text::show(&value);
                     return Err(EvaluationError::new(format!(
                         "cannot initialize optional list element from non-optional value {shown}"
                     )));
@@ -281,10 +305,7 @@ impl<'m, 's> Machine<'m, 's> {
             (false, value) => Ok(Some(value)),
             (true, Value::Optional(value)) => Ok(value.map(|value| Value::clone(&value))),
             (true, value) => {
-                let (name, shown) = (
-                    crate::library::text::show(name),
-                    crate::library::text::show(&value),
-                );
+                let (name, shown) = (library::text::show(name), library::text::show(&value));
                 Err(EvaluationError::new(format!(
                     "cannot initialize optional entry '{name}' from non-optional value {shown}"
                 )))
@@ -326,7 +347,7 @@ fn patch(fields: BTreeMap<Arc<str>, Value>) -> Evaluated<Patch> {
                 continue;
             }
             ("op" | "from" | "path", _) => {
-                let of = value.type_name();
+                let of = folds::go_native_type(&value);
                 return Err(EvaluationError::new(format!(
                     "unexpected type {of} for JSONPatchType '{name}' field"
                 )));
@@ -345,7 +366,7 @@ fn patch(fields: BTreeMap<Arc<str>, Value>) -> Evaluated<Patch> {
 }
 
 fn no_such_key(key: &Value) -> EvaluationError {
-    let key = crate::library::text::show(key);
+    let key = library::text::show(key);
     EvaluationError::new(format!("no such key: {key}"))
 }
 
@@ -358,8 +379,13 @@ fn field(operand: &Value, name: &Arc<str>) -> Evaluated<Option<Value>> {
             "op" => Some(Value::String(patch.op.clone())),
             "from" => Some(Value::String(patch.from.clone())),
             "path" => Some(Value::String(patch.path.clone())),
-            _ => patch.value.clone(),
+            _ => Some(patch.value.clone().unwrap_or(Value::Null)),
         },
+        Value::List(_) => {
+            return Err(EvaluationError::new(
+                "unsupported index type 'string' in list",
+            ));
+        }
         _ => None,
     })
 }
@@ -368,7 +394,8 @@ fn field(operand: &Value, name: &Arc<str>) -> Evaluated<Option<Value>> {
 fn is_set(operand: &Value, name: &str, found: Option<&Value>) -> bool {
     match (operand, found) {
         (Value::Object(object), _) => object.fields.contains_key(name),
-        (Value::Patch(_), Some(Value::String(text))) if name != "value" => !text.is_empty(),
+        (Value::Patch(patch), _) if name == "value" => patch.value.is_some(),
+        (Value::Patch(_), Some(Value::String(text))) => !text.is_empty(),
         (_, found) => found.is_some(),
     }
 }
@@ -396,7 +423,7 @@ fn item(operand: &Value, index: &Value) -> Evaluated<Value> {
 }
 
 fn list_index(index: &Value) -> Evaluated<i64> {
-    let shown = || crate::library::text::show(index);
+    let shown = || library::text::show(index);
     let whole = match index {
         Value::Int(int) => Some(*int),
         Value::Uint(uint) => i64::try_from(*uint).ok(),

@@ -30,6 +30,8 @@ pub(crate) enum Node {
     Index(Box<Index>),
     Logic(Logic, Vec<Node>),
     If(Box<[Node; 3]>),
+    /// An optional, and what is asked for if it is none.
+    Otherwise(Box<Otherwise>),
     Call(Box<Call>),
     List(Vec<(bool, Node)>),
     Map(Vec<(bool, Node, Node)>),
@@ -64,7 +66,16 @@ pub(crate) struct Index {
 }
 
 #[derive(Debug)]
+pub(crate) struct Otherwise {
+    pub(crate) optional: Node,
+    pub(crate) otherwise: Node,
+    /// Whether the value is wanted that the optional holds, and not the optional.
+    pub(crate) unwrap: bool,
+}
+
+#[derive(Debug)]
 pub(crate) struct Call {
+    pub(crate) name: &'static str,
     pub(crate) function: Function,
     pub(crate) cost: Cost,
     pub(crate) args: Vec<Node>,
@@ -96,7 +107,9 @@ pub(crate) enum Body {
     /// Every item is looked at.
     Every(Step),
     /// No item is: the loop only gives a name to a value.
-    Never,
+    Bind,
+    /// And nobody uses the name.
+    Unused,
 }
 
 /// What a turn of a loop does to the accumulator.
@@ -115,6 +128,7 @@ pub(crate) fn plan(root: &Expr, checked: &Checked) -> Result<Plan, EvaluationErr
     let mut planner = Planner {
         checked,
         scope: Vec::new(),
+        used: Vec::new(),
         locals: 0,
     };
     let root = planner.node(root)?;
@@ -129,12 +143,14 @@ type Planned<T> = Result<T, EvaluationError>;
 struct Planner<'c> {
     checked: &'c Checked,
     scope: Vec<Arc<str>>,
+    /// Which of them have been named.
+    used: Vec<bool>,
     locals: usize,
 }
 
 impl Planner<'_> {
     fn node(&mut self, expr: &Expr) -> Planned<Node> {
-        Ok(match &expr.kind {
+        Ok(match &*expr.kind {
             Kind::Literal(value) => Node::Constant(value.clone()),
             Kind::Ident(_) => self.name(expr)?,
             Kind::Select { .. } if self.checked.references[expr.id].is_some() => self.name(expr)?,
@@ -172,7 +188,11 @@ impl Planner<'_> {
         match &self.checked.references[expr.id] {
             Some(Reference::Local(name)) => {
                 let slot = self.scope.iter().rposition(|scope| scope == name);
-                Ok(Node::Local(slot.unwrap_or_default()))
+                let slot = slot.unwrap_or_default();
+                if let Some(used) = self.used.get_mut(slot) {
+                    *used = true;
+                }
+                Ok(Node::Local(slot))
             }
             Some(Reference::Root(root)) => Ok(Node::Root(*root)),
             Some(Reference::Type(name)) => match &**name {
@@ -233,6 +253,16 @@ impl Planner<'_> {
                     optional: declared == "_[?_]",
                 })));
             }
+            ("or" | "orValue", 2) => {
+                let (Some(otherwise), Some(optional)) = (args.pop(), args.pop()) else {
+                    return Err(EvaluationError::no_overload());
+                };
+                return Ok(Node::Otherwise(Box::new(Otherwise {
+                    optional,
+                    otherwise,
+                    unwrap: declared == "orValue",
+                })));
+            }
             ("@in", 2) => {
                 if let Some(node) = one_of(&mut args) {
                     return Ok(node);
@@ -243,6 +273,7 @@ impl Planner<'_> {
         let function = library::find(declared)
             .ok_or_else(|| EvaluationError::new(format!("no such overload: {declared}")))?;
         let call = Call {
+            name: declared,
             function,
             cost: Cost::of(declared, overload),
             regex: constant_regex(declared, &args)?,
@@ -315,10 +346,17 @@ impl Planner<'_> {
         self.scope.push(fold.variable.clone());
         self.scope.extend(fold.second.clone());
         self.locals = self.locals.max(self.scope.len());
-        let body = self.body(fold, slot)?;
+        self.used.resize(self.scope.len(), false);
+        let mut body = self.body(fold, slot)?;
         self.scope.truncate(slot + 1);
+        self.used.truncate(slot);
+        self.used.push(false);
         let result = self.node(&fold.result)?;
+        if matches!(body, Body::Bind) && !self.used[slot] {
+            body = Body::Unused;
+        }
         self.scope.truncate(slot);
+        self.used.truncate(slot);
         Ok(Node::Fold(Box::new(FoldPlan {
             range,
             slot,
@@ -330,10 +368,10 @@ impl Planner<'_> {
     }
 
     fn body(&mut self, fold: &Fold, slot: usize) -> Planned<Body> {
-        if let Kind::Literal(Value::Bool(false)) = fold.condition.kind {
-            return Ok(Body::Never);
+        if let Kind::Literal(Value::Bool(false)) = *fold.condition.kind {
+            return Ok(Body::Bind);
         }
-        if let Kind::Logic { operator, terms } = &fold.step.kind
+        if let Kind::Logic { operator, terms } = &*fold.step.kind
             && let [_, predicate] = &terms[..]
         {
             return Ok(Body::Quantifier(*operator, self.node(predicate)?));
@@ -343,11 +381,11 @@ impl Planner<'_> {
 
     /// The steps that macros are made of; each begins with the accumulator, which is therefore not evaluated.
     fn step(&mut self, expr: &Expr, slot: usize) -> Planned<Step> {
-        let is_accumulator = |planner: &Planner<'_>, expr: &Expr| matches!(&expr.kind, Kind::Ident(name) if *name == planner.scope[slot]);
+        let is_accumulator = |planner: &Planner<'_>, expr: &Expr| matches!(&*expr.kind, Kind::Ident(name) if *name == planner.scope[slot]);
         if is_accumulator(self, expr) {
             return Ok(Step::Keep);
         }
-        let Kind::Call { function, args, .. } = &expr.kind else {
+        let Kind::Call { function, args, .. } = &*expr.kind else {
             return Ok(Step::Set(self.node(expr)?));
         };
         Ok(match (&**function, &args[..]) {
@@ -355,7 +393,7 @@ impl Planner<'_> {
                 let condition = self.node(condition)?;
                 Step::When(condition, Box::new(self.step(then, slot)?))
             }
-            ("_+_", [first, second]) if is_accumulator(self, first) => match &second.kind {
+            ("_+_", [first, second]) if is_accumulator(self, first) => match &*second.kind {
                 Kind::List(elements) if elements.len() == 1 => {
                     Step::Append(self.node(&elements[0].value)?)
                 }
@@ -373,9 +411,16 @@ fn undefined_type(name: &str) -> EvaluationError {
 }
 
 fn extra_cost(operand: &Node) -> u64 {
-    match operand {
-        Node::Local(_) | Node::Root(_) | Node::Variable(_) | Node::Select(_) | Node::Index(_) => 0,
-        _ => 1,
+    u64::from(!operand.is_path())
+}
+
+impl Node {
+    /// Whether it is a name and what is selected from it.
+    pub(crate) fn is_path(&self) -> bool {
+        matches!(
+            self,
+            Node::Local(_) | Node::Root(_) | Node::Variable(_) | Node::Select(_) | Node::Index(_)
+        )
     }
 }
 

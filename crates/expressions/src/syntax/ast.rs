@@ -11,7 +11,8 @@ pub(crate) struct Expr {
     pub(crate) at: usize,
     /// How many expressions are nested here, this one included.
     pub(crate) depth: usize,
-    pub(crate) kind: Kind,
+    /// Boxed, so that the parser, which recurses, moves little around.
+    pub(crate) kind: Box<Kind>,
 }
 
 #[derive(Clone, Debug)]
@@ -90,7 +91,7 @@ pub(crate) struct Fold {
 impl Expr {
     /// The expressions directly below this one.
     pub(crate) fn children(&self) -> Vec<&Expr> {
-        match &self.kind {
+        match &*self.kind {
             Kind::Literal(_) | Kind::Ident(_) => Vec::new(),
             Kind::Select { operand, .. } | Kind::OptionalSelect { operand, .. } => vec![operand],
             Kind::Call { target, args, .. } => target.as_deref().into_iter().chain(args).collect(),
@@ -113,7 +114,7 @@ impl Expr {
 
     /// `a.b.c` as one name, if that is all there is.
     pub(crate) fn qualified_name(&self) -> Option<String> {
-        match &self.kind {
+        match &*self.kind {
             Kind::Ident(name) => Some(name.to_string()),
             Kind::Select {
                 operand,

@@ -28,7 +28,7 @@ pub(super) fn global_call(
         );
     }
     let arg = args.swap_remove(0);
-    match arg.kind {
+    match *arg.kind {
         Kind::Select { operand, field, .. } => parser.make(
             at,
             Kind::Select {
@@ -141,7 +141,7 @@ impl Builder<'_> {
 
     /// The name that an argument is, unless it is none or taken.
     fn variable(&self, arg: &Expr, not_a_name: &'static str) -> Result<Arc<str>, &'static str> {
-        match &arg.kind {
+        match &*arg.kind {
             Kind::Ident(name) if matches!(&**name, ACCUMULATOR | ACCUMULATOR_OLD) => {
                 Err("iteration variable overwrites accumulator variable")
             }
@@ -327,7 +327,7 @@ impl Builder<'_> {
 
     fn sort_by(&mut self, target: Expr, args: Vec<Expr>) -> Step<Expr> {
         if matches!(
-            target.kind,
+            *target.kind,
             Kind::Literal(_) | Kind::Map(_) | Kind::Struct { .. }
         ) {
             return self.refuse(
@@ -344,7 +344,7 @@ impl Builder<'_> {
 
     fn optional_map(&mut self, kind: &str, target: Expr, mut args: Vec<Expr>) -> Step<Expr> {
         let result = args.swap_remove(1);
-        let variable = match &args[0].kind {
+        let variable = match &*args[0].kind {
             Kind::Ident(name) => name.clone(),
             _ => {
                 let problem = format!("{kind}() variable name must be a simple identifier");

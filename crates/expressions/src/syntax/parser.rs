@@ -3,7 +3,7 @@
 //! Nesting is counted while parsing, so that neither this parser nor anything that later walks through the tree
 //! can exhaust the stack.
 
-use super::ast::{Element, Entry, Expr, FieldInit, Kind, Logic};
+use super::ast::{Expr, Kind, Logic};
 use super::issue::Issue;
 use super::lexer::{Lexeme, Token, shown, tokens};
 use super::{literal, macros};
@@ -33,7 +33,7 @@ const RESERVED: [&str; 18] = [
     "in",
 ];
 
-const OPERAND: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
+pub(super) const OPERAND: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 const OPERAND_OR_CLOSE: &str = "{'[', '{', '(', ')', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 
 #[derive(Debug)]
@@ -53,10 +53,10 @@ pub(super) type Step<T> = Result<T, Stop>;
 pub(super) struct Parser {
     text: Vec<char>,
     lexemes: Vec<Lexeme>,
-    next: usize,
+    pub(super) next: usize,
     nesting: usize,
-    ids: usize,
-    issues: Vec<Issue>,
+    pub(super) ids: usize,
+    pub(super) issues: Vec<Issue>,
 }
 
 pub(crate) fn parse(text: &str) -> Result<Parsed, Vec<Issue>> {
@@ -91,26 +91,26 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, Vec<Issue>> {
 }
 
 impl Parser {
-    fn peek(&self) -> Lexeme {
+    pub(super) fn peek(&self) -> Lexeme {
         self.ahead(0)
     }
 
-    fn ahead(&self, count: usize) -> Lexeme {
+    pub(super) fn ahead(&self, count: usize) -> Lexeme {
         let last = self.lexemes.len() - 1;
         self.lexemes[(self.next + count).min(last)]
     }
 
-    fn advance(&mut self) -> Lexeme {
+    pub(super) fn advance(&mut self) -> Lexeme {
         let lexeme = self.peek();
         self.next += 1;
         lexeme
     }
 
-    fn word(&self, lexeme: Lexeme) -> String {
+    pub(super) fn word(&self, lexeme: Lexeme) -> String {
         self.text[lexeme.start..lexeme.end].iter().collect()
     }
 
-    fn accept(&mut self, symbol: &'static str) -> Option<usize> {
+    pub(super) fn accept(&mut self, symbol: &'static str) -> Option<usize> {
         let lexeme = self.peek();
         if lexeme.token != Token::Symbol(symbol) {
             return None;
@@ -120,7 +120,7 @@ impl Parser {
     }
 
     /// What error messages call a token.
-    fn name(&self, lexeme: Lexeme) -> String {
+    pub(super) fn name(&self, lexeme: Lexeme) -> String {
         match lexeme.token {
             Token::End => "<EOF>".to_owned(),
             _ => shown(&self.word(lexeme)),
@@ -131,48 +131,9 @@ impl Parser {
         self.issues.push(Issue::at(at, message));
     }
 
-    fn syntax<T>(&mut self, at: usize, message: &str) -> Step<T> {
+    pub(super) fn syntax<T>(&mut self, at: usize, message: &str) -> Step<T> {
         self.note(at, format!("Syntax error: {message}"));
         Err(Stop)
-    }
-
-    fn expect(&mut self, symbol: &'static str) -> Step<usize> {
-        if let Some(at) = self.accept(symbol) {
-            return Ok(at);
-        }
-        let found = self.peek();
-        let name = self.name(found);
-        if self.ahead(1).token == Token::Symbol(symbol) {
-            self.note(
-                found.start,
-                format!("Syntax error: extraneous input '{name}' expecting '{symbol}'"),
-            );
-            self.next += 1;
-            return Ok(self.advance().start);
-        }
-        match found.token {
-            Token::End => self.syntax(found.start, &format!("missing '{symbol}' at '<EOF>'")),
-            _ => self.syntax(
-                found.start,
-                &format!("mismatched input '{name}' expecting '{symbol}'"),
-            ),
-        }
-    }
-
-    fn end(&mut self) -> Step<()> {
-        let found = self.peek();
-        if found.token == Token::End {
-            return Ok(());
-        }
-        let name = self.name(found);
-        let problem = match self.ahead(1).token {
-            Token::End => "extraneous",
-            _ => "mismatched",
-        };
-        self.syntax(
-            found.start,
-            &format!("{problem} input '{name}' expecting <EOF>"),
-        )
     }
 
     /// A new expression, unless there are too many or they are nested too deeply.
@@ -181,7 +142,7 @@ impl Parser {
             id: self.ids,
             at,
             depth: 0,
-            kind,
+            kind: Box::new(kind),
         };
         self.ids += 1;
         expr.depth = 1 + expr.children().iter().map(|c| c.depth).max().unwrap_or(0);
@@ -193,68 +154,7 @@ impl Parser {
         Ok(expr)
     }
 
-    /// A copy with numbers of its own.
-    pub(super) fn copy(&mut self, expr: &Expr) -> Step<Expr> {
-        let mut copy = expr.clone();
-        self.renumber(&mut copy)?;
-        Ok(copy)
-    }
-
-    fn renumber(&mut self, expr: &mut Expr) -> Step<()> {
-        expr.id = self.ids;
-        self.ids += 1;
-        if self.ids > limits::NODES_MAX {
-            self.issues
-                .push(Issue::nowhere("max recursion depth exceeded"));
-            return Err(Stop);
-        }
-        match &mut expr.kind {
-            Kind::Literal(_) | Kind::Ident(_) => {}
-            Kind::Select { operand, .. } | Kind::OptionalSelect { operand, .. } => {
-                self.renumber(operand)?;
-            }
-            Kind::Call { target, args, .. } => {
-                for child in target.as_deref_mut().into_iter().chain(args) {
-                    self.renumber(child)?;
-                }
-            }
-            Kind::Logic { terms, .. } => {
-                for term in terms {
-                    self.renumber(term)?;
-                }
-            }
-            Kind::List(elements) => {
-                for element in elements {
-                    self.renumber(&mut element.value)?;
-                }
-            }
-            Kind::Map(entries) => {
-                for entry in entries {
-                    self.renumber(&mut entry.key)?;
-                    self.renumber(&mut entry.value)?;
-                }
-            }
-            Kind::Struct { fields, .. } => {
-                for field in fields {
-                    self.renumber(&mut field.value)?;
-                }
-            }
-            Kind::Fold(fold) => {
-                for child in [
-                    &mut fold.range,
-                    &mut fold.init,
-                    &mut fold.condition,
-                    &mut fold.step,
-                    &mut fold.result,
-                ] {
-                    self.renumber(child)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn expression(&mut self) -> Step<Expr> {
+    pub(super) fn expression(&mut self) -> Step<Expr> {
         self.nesting += 1;
         if self.nesting > limits::NESTING_MAX {
             self.issues.push(Issue::nowhere(format!(
@@ -263,10 +163,10 @@ impl Parser {
             )));
             return Err(Stop);
         }
-        let condition = self.logic(Logic::Or)?;
+        let condition = self.binary(1)?;
         let expr = match self.accept("?") {
             Some(at) => {
-                let then = self.logic(Logic::Or)?;
+                let then = self.binary(1)?;
                 self.expect(":")?;
                 let otherwise = self.expression()?;
                 self.operator(at, "_?_:_", vec![condition, then, otherwise])?
@@ -288,65 +188,70 @@ impl Parser {
         )
     }
 
-    fn logic(&mut self, operator: Logic) -> Step<Expr> {
-        let symbol = match operator {
-            Logic::Or => "||",
-            Logic::And => "&&",
-        };
-        let term = |parser: &mut Parser| match operator {
-            Logic::Or => parser.logic(Logic::And),
-            Logic::And => parser.binary(0),
-        };
-        let first = term(self)?;
-        let Some(at) = self.accept(symbol) else {
-            return Ok(first);
-        };
-        let mut terms = vec![first, term(self)?];
-        while self.accept(symbol).is_some() {
-            terms.push(term(self)?);
-        }
-        self.make(at, Kind::Logic { operator, terms })
-    }
-
-    /// Comparisons, sums and products; each level binds tighter than the one before it.
-    fn binary(&mut self, level: usize) -> Step<Expr> {
-        let mut left = match level {
-            2 => self.unary()?,
-            _ => self.binary(level + 1)?,
-        };
-        while let Some(function) = self.binary_operator(level) {
+    /// Operators between operands, of those that bind at least so tightly.
+    pub(super) fn binary(&mut self, tightness: u8) -> Step<Expr> {
+        let mut left = self.unary()?;
+        while let Some((function, binds)) = self.binary_operator() {
+            if binds < tightness {
+                break;
+            }
             let at = self.advance().start;
-            let right = match level {
-                2 => self.unary()?,
-                _ => self.binary(level + 1)?,
+            let right = self.binary(binds + 1)?;
+            left = match function {
+                "||" => self.logic(at, Logic::Or, left, right)?,
+                "&&" => self.logic(at, Logic::And, left, right)?,
+                _ => self.operator(at, function, vec![left, right])?,
             };
-            left = self.operator(at, function, vec![left, right])?;
         }
         Ok(left)
     }
 
-    fn binary_operator(&self, level: usize) -> Option<&'static str> {
+    /// One more term, so that a long chain does not become a deep tree.
+    pub(super) fn logic(
+        &mut self,
+        at: usize,
+        operator: Logic,
+        left: Expr,
+        right: Expr,
+    ) -> Step<Expr> {
+        let mut terms = match *left.kind {
+            Kind::Logic {
+                operator: same,
+                terms,
+            } if same == operator => terms,
+            kind => vec![Expr {
+                kind: Box::new(kind),
+                ..left
+            }],
+        };
+        terms.push(right);
+        self.make(at, Kind::Logic { operator, terms })
+    }
+
+    pub(super) fn binary_operator(&self) -> Option<(&'static str, u8)> {
         let Token::Symbol(symbol) = self.peek().token else {
             return None;
         };
-        Some(match (level, symbol) {
-            (0, "<") => "_<_",
-            (0, "<=") => "_<=_",
-            (0, ">") => "_>_",
-            (0, ">=") => "_>=_",
-            (0, "==") => "_==_",
-            (0, "!=") => "_!=_",
-            (0, "in") => "@in",
-            (1, "+") => "_+_",
-            (1, "-") => "_-_",
-            (2, "*") => "_*_",
-            (2, "/") => "_/_",
-            (2, "%") => "_%_",
+        Some(match symbol {
+            "||" => ("||", 1),
+            "&&" => ("&&", 2),
+            "<" => ("_<_", 3),
+            "<=" => ("_<=_", 3),
+            ">" => ("_>_", 3),
+            ">=" => ("_>=_", 3),
+            "==" => ("_==_", 3),
+            "!=" => ("_!=_", 3),
+            "in" => ("@in", 3),
+            "+" => ("_+_", 4),
+            "-" => ("_-_", 4),
+            "*" => ("_*_", 5),
+            "/" => ("_/_", 5),
+            "%" => ("_%_", 5),
             _ => return None,
         })
     }
 
-    fn unary(&mut self) -> Step<Expr> {
+    pub(super) fn unary(&mut self) -> Step<Expr> {
         let start = self.peek().start;
         for (symbol, function) in [("!", "!_"), ("-", "-_")] {
             let mut count = 0;
@@ -369,7 +274,7 @@ impl Parser {
         self.member()
     }
 
-    fn member(&mut self) -> Step<Expr> {
+    pub(super) fn member(&mut self) -> Step<Expr> {
         let mut expr = self.primary()?;
         loop {
             expr = if let Some(at) = self.accept(".") {
@@ -388,7 +293,7 @@ impl Parser {
         }
     }
 
-    fn select(&mut self, operand: Expr, at: usize) -> Step<Expr> {
+    pub(super) fn select(&mut self, operand: Expr, at: usize) -> Step<Expr> {
         let optional = self.accept("?").is_some();
         let name = self.peek();
         match name.token {
@@ -397,6 +302,13 @@ impl Parser {
                 self.note(name.start, "unsupported syntax: '`'");
             }
             _ => {
+                if optional {
+                    let problem = "mismatched input '{}' expecting {IDENTIFIER, ESC_IDENTIFIER}";
+                    let problem = problem.replace("{}", &self.name(name));
+                    self.note(name.start, format!("Syntax error: {problem}"));
+                    self.note(name.start, "unsupported ident kind");
+                    return Err(Stop);
+                }
                 let seen = match name.token {
                     Token::End => ".".to_owned(),
                     _ => format!(".{}", self.name(name)),
@@ -429,7 +341,7 @@ impl Parser {
         }
     }
 
-    fn arguments(&mut self) -> Step<Vec<Expr>> {
+    pub(super) fn arguments(&mut self) -> Step<Vec<Expr>> {
         let mut args = Vec::new();
         if self.accept(")").is_some() {
             return Ok(args);
@@ -445,31 +357,8 @@ impl Parser {
         Ok(args)
     }
 
-    fn begins_operand(&self, ahead: usize) -> bool {
-        match self.ahead(ahead).token {
-            Token::Symbol(symbol) => matches!(
-                symbol,
-                "[" | "{" | "(" | "." | "-" | "!" | "true" | "false" | "null"
-            ),
-            Token::End | Token::Quoted => false,
-            _ => true,
-        }
-    }
-
-    fn no_operand<T>(&mut self, expected: &str) -> Step<T> {
-        let found = self.peek();
-        let name = self.name(found);
-        let problem = match self.begins_operand(1) {
-            true => "extraneous",
-            false => "mismatched",
-        };
-        self.syntax(
-            found.start,
-            &format!("{problem} input '{name}' expecting {expected}"),
-        )
-    }
-
-    fn primary(&mut self) -> Step<Expr> {
+    pub(super) fn primary(&mut self) -> Step<Expr> {
+        self.skip_to_operand();
         let lexeme = self.peek();
         match lexeme.token {
             Token::Symbol("(") => {
@@ -507,7 +396,7 @@ impl Parser {
         }
     }
 
-    fn literal(&mut self, value: Result<Value, &'static str>) -> Step<Expr> {
+    pub(super) fn literal(&mut self, value: Result<Value, &'static str>) -> Step<Expr> {
         let at = self.advance().start;
         let value = value.unwrap_or_else(|problem| {
             self.note(at, problem);
@@ -517,11 +406,14 @@ impl Parser {
     }
 
     /// A variable, a call of a function, or a message.
-    fn named(&mut self) -> Step<Expr> {
+    pub(super) fn named(&mut self) -> Step<Expr> {
         let dot = self.accept(".").map(|_| ".").unwrap_or_default();
         let first = self.peek();
         if first.token != Token::Ident {
-            let seen = format!(".{}", self.name(first));
+            let seen = match first.token {
+                Token::End => ".".to_owned(),
+                _ => format!(".{}", self.name(first)),
+            };
             return self.syntax(
                 first.start,
                 &format!("no viable alternative at input '{seen}'"),
@@ -544,93 +436,5 @@ impl Parser {
             }
             None => self.make(first.start, Kind::Ident(name)),
         }
-    }
-
-    /// How many tokens there are before the brace of `a.b.c{`.
-    fn message_name_length(&self) -> Option<usize> {
-        let mut length = 1;
-        loop {
-            match self.ahead(length).token {
-                Token::Symbol("{") => return Some(length),
-                Token::Symbol(".") if self.ahead(length + 1).token == Token::Ident => length += 2,
-                _ => return None,
-            }
-        }
-    }
-
-    fn message(&mut self, dot: &str, length: usize) -> Step<Expr> {
-        let mut name = dot.to_owned();
-        for _ in 0..length {
-            let lexeme = self.advance();
-            name.push_str(&self.word(lexeme));
-        }
-        let at = self.expect("{")?;
-        let mut fields = Vec::new();
-        while self.peek().token != Token::Symbol("}") {
-            let optional = self.accept("?").is_some();
-            let field = self.peek();
-            if field.token != Token::Ident {
-                let name = self.name(field);
-                return self.syntax(
-                    field.start,
-                    &format!("mismatched input '{name}' expecting {{'}}', ',', '?', IDENTIFIER, ESC_IDENTIFIER}}"),
-                );
-            }
-            self.next += 1;
-            let colon = self.expect(":")?;
-            fields.push(FieldInit {
-                at: colon,
-                optional,
-                name: self.word(field).into(),
-                value: self.expression()?,
-            });
-            if self.accept(",").is_none() {
-                break;
-            }
-        }
-        self.expect("}")?;
-        self.make(
-            at,
-            Kind::Struct {
-                name: name.into(),
-                fields,
-            },
-        )
-    }
-
-    fn list(&mut self) -> Step<Expr> {
-        let at = self.advance().start;
-        let mut elements = Vec::new();
-        while self.peek().token != Token::Symbol("]") {
-            let optional = self.accept("?").is_some();
-            let value = self.expression()?;
-            elements.push(Element { optional, value });
-            if self.accept(",").is_none() {
-                break;
-            }
-        }
-        self.expect("]")?;
-        self.make(at, Kind::List(elements))
-    }
-
-    fn map(&mut self) -> Step<Expr> {
-        let at = self.advance().start;
-        let mut entries = Vec::new();
-        while self.peek().token != Token::Symbol("}") {
-            let optional = self.accept("?").is_some();
-            let key = self.expression()?;
-            self.expect(":")?;
-            let value = self.expression()?;
-            entries.push(Entry {
-                optional,
-                key,
-                value,
-            });
-            if self.accept(",").is_none() {
-                break;
-            }
-        }
-        self.expect("}")?;
-        self.make(at, Kind::Map(entries))
     }
 }
