@@ -51,6 +51,16 @@ impl Conditions {
         self.0.is_empty()
     }
 
+    /// Those that can be judged without knowing who writes and what: they mention neither.
+    pub(crate) fn of_place(&self) -> Conditions {
+        const UNKNOWN: [&str; 4] = ["object", "Object", "userInfo", "authorizer"];
+        let is_known = |condition: &&Condition| match &condition.program {
+            Ok(program) => !UNKNOWN.iter().any(|word| program.text().contains(word)),
+            Err(_) => false,
+        };
+        Conditions(self.0.iter().filter(is_known).cloned().collect())
+    }
+
     /// One that does not hold decides, whatever the others say.
     pub fn judge(
         &self,

@@ -18,6 +18,7 @@ mod conditions;
 mod criteria;
 pub mod critical;
 mod exclusion;
+pub mod explain;
 mod facts;
 #[cfg(test)]
 mod oracle;

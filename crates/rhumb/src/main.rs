@@ -10,6 +10,7 @@
     )
 )]
 
+mod admission;
 mod controllers;
 mod duration;
 mod pki;
@@ -32,6 +33,9 @@ enum Command {
     Up(Box<up::Flags>),
     /// Run only the controllers, for an API server that runs elsewhere.
     Controllers(Box<controllers::Command>),
+    /// Ask who sees a request before it is stored: webhooks, policies, exclusions.
+    #[command(subcommand)]
+    Admission(admission::Command),
     /// Look after the data of a stopped server: check it, save it, bring it back.
     #[command(subcommand)]
     Store(store::Command),
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
     let result = match command {
         Command::Up(flags) => up::run(*flags),
         Command::Controllers(command) => controllers::run(*command),
+        Command::Admission(command) => admission::run(command),
         Command::Store(command) => store::run(command),
     };
     match result {

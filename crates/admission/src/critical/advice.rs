@@ -1,6 +1,6 @@
 //! What those are told who put a webhook in the way of the cluster.
 
-use super::{Budget, Cluster, CriticalResources, CriticalRule, PROBES_MAX};
+use super::{Budget, Cluster, CriticalResources, CriticalRule};
 use crate::webhook::{FailurePolicy, Webhook};
 
 /// A text that would be longer leaves out what is longest. All warnings of an answer have 4 KiB.
@@ -21,13 +21,13 @@ impl CriticalResources {
         cluster: &Cluster<'_>,
         exclusions: bool,
     ) -> Vec<String> {
-        let mut budget = Budget(PROBES_MAX);
+        let mut budget = Budget::default();
         let mut findings: Vec<Finding<'_>> = Vec::new();
         for webhook in webhooks {
             if webhook.failure != FailurePolicy::Fail {
                 continue;
             }
-            let rules = self.intercepted(&webhook.criteria, cluster, &mut budget);
+            let rules = self.intercepted(webhook, cluster, &mut budget);
             if rules.is_empty() {
                 continue;
             }

@@ -16,9 +16,13 @@ use std::collections::BTreeMap;
 
 use rhumb_meta::labels::Labels;
 
-use crate::criteria::{Criteria, Outcome};
+use crate::conditions::{Conditions, Met};
+use crate::criteria::Outcome;
 use crate::exclusion::Exclusion;
+use crate::explain::Write;
 use crate::facts::{Facts, LabelSets, Names, Operation, is_namespaces};
+use crate::review::UserInfo;
+use crate::webhook::Webhook;
 
 pub use file::FileError;
 
@@ -27,6 +31,8 @@ const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 const TO_COME: &str = "a-namespace-to-come";
 /// How many writes are imagined, at most, to judge all webhooks of one configuration.
 const PROBES_MAX: usize = 200_000;
+/// How often conditions are evaluated for that, at most.
+const JUDGEMENTS_MAX: usize = 1_000;
 
 /// What is critical. Every entry has the form of an exclusion rule, since that is what it asks webhooks to have.
 #[derive(Debug, Clone)]
@@ -113,15 +119,31 @@ struct Place<'a> {
     labels: &'a BTreeMap<String, String>,
 }
 
-/// How many writes may still be imagined.
-struct Budget(usize);
+/// A webhook, and those of its conditions that can be judged without a request.
+struct Hook<'a> {
+    webhook: &'a Webhook,
+    conditions: Conditions,
+}
 
-impl Budget {
-    fn take(&mut self) -> bool {
-        let is_left = self.0 > 0;
-        self.0 = self.0.saturating_sub(1);
-        is_left
+/// What may still be done to judge a configuration.
+struct Budget {
+    probes: usize,
+    judgements: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Budget {
+            probes: PROBES_MAX,
+            judgements: JUDGEMENTS_MAX,
+        }
     }
+}
+
+fn take(left: &mut usize) -> bool {
+    let is_left = *left > 0;
+    *left = left.saturating_sub(1);
+    is_left
 }
 
 impl Default for CriticalResources {
@@ -142,39 +164,34 @@ impl CriticalResources {
         rules.any(|rule| rule.exclusion.namespaces().any(|named| named == name))
     }
 
-    /// The rules of which something would be seen. Match conditions are not looked at: what passes here may still be
-    /// kept away by them.
+    /// The rules of which the webhook would see something.
     fn intercepted<'a>(
         &'a self,
-        criteria: &Criteria,
+        webhook: &Webhook,
         cluster: &Cluster<'_>,
         budget: &mut Budget,
     ) -> Vec<&'a CriticalRule> {
+        let hook = Hook {
+            webhook,
+            conditions: webhook.conditions.of_place(),
+        };
         self.rules
             .iter()
-            .filter(|rule| rule.is_intercepted(criteria, cluster, budget))
+            .filter(|rule| rule.is_intercepted(&hook, cluster, budget))
             .collect()
     }
 }
 
 impl CriticalRule {
-    fn is_intercepted(
-        &self,
-        criteria: &Criteria,
-        cluster: &Cluster<'_>,
-        budget: &mut Budget,
-    ) -> bool {
+    fn is_intercepted(&self, hook: &Hook<'_>, cluster: &Cluster<'_>, budget: &mut Budget) -> bool {
         let namespaces = self.namespaces(cluster);
-        let about = cluster
-            .resources
-            .iter()
-            .filter(|known| self.is_about(known));
-        about.into_iter().any(|known| {
+        let mut about = cluster.resources.iter().filter(|it| self.is_about(it));
+        about.any(|known| {
             let places = self.places(known, &namespaces);
             known.operations.iter().any(|&operation| {
-                places
-                    .iter()
-                    .any(|place| budget.take() && self.sees(criteria, known, operation, place))
+                places.iter().any(|place| {
+                    take(&mut budget.probes) && self.sees(hook, known, operation, place, budget)
+                })
             })
         })
     }
@@ -182,10 +199,11 @@ impl CriticalRule {
     /// Whether a write of this kind is critical, and seen.
     fn sees(
         &self,
-        criteria: &Criteria,
+        hook: &Hook<'_>,
         known: &Known<'_>,
         operation: Operation,
         place: &Place<'_>,
+        budget: &mut Budget,
     ) -> bool {
         // A namespace that is changed counts as being in itself; one that is made does not yet.
         let is_new_namespace =
@@ -210,11 +228,14 @@ impl CriticalRule {
             old: None,
         };
         let resource = &known.names.resource;
-        self.exclusion.matches(&facts, &labels, resource)
-            && matches!(
-                criteria.decide(&facts, &labels),
-                Outcome::Seen(_) | Outcome::Failed(_)
-            )
+        if !self.exclusion.matches(&facts, &labels, resource) {
+            return false;
+        }
+        match hook.webhook.criteria.decide(&facts, &labels) {
+            Outcome::Seen(names) => may_hold(hook, &facts, &names, budget),
+            Outcome::Failed(_) => true,
+            _ => false,
+        }
     }
 
     /// The namespaces that the rule may be about: those it names, whether they exist or not, or any.
@@ -273,4 +294,26 @@ impl CriticalRule {
         };
         namespaces.iter().flat_map(inside).collect()
     }
+}
+
+/// Whether match conditions may let the webhook see such a write.
+fn may_hold(hook: &Hook<'_>, facts: &Facts<'_>, names: &Names, budget: &mut Budget) -> bool {
+    if hook.conditions.is_empty() || !take(&mut budget.judgements) {
+        return true;
+    }
+    let write = Write {
+        facts: *facts,
+        object: None,
+        old: None,
+        namespace: None,
+        user: UserInfo {
+            username: "",
+            uid: "",
+            groups: &[],
+            extra: &BTreeMap::new(),
+        },
+        dry_run: false,
+    };
+    let met = write.judge(&hook.conditions, None, names, hook.webhook.failure);
+    !matches!(met, Met::No { .. })
 }

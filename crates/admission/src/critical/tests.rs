@@ -125,10 +125,14 @@ fn rules(group: &str, operation: &str, resource: &str) -> Value {
 fn intercepted(critical: &CriticalResources, changes: Value) -> String {
     let world = World::new();
     let webhooks = webhooks(json!([webhook(changes)]), true);
-    let mut budget = super::Budget(super::PROBES_MAX);
-    let found = critical.intercepted(&webhooks[0].criteria, &world.cluster(), &mut budget);
+    let mut budget = super::Budget::default();
+    let found = critical.intercepted(&webhooks[0], &world.cluster(), &mut budget);
     let names: Vec<&str> = found.iter().map(|rule| rule.name()).collect();
     names.join("; ")
+}
+
+fn condition(expression: &str) -> Value {
+    json!({"matchConditions": [{"name": "c", "expression": expression}]})
 }
 
 const ALL: &str = "leases of nodes and of the control plane; pods in kube-system; nodes; token reviews; \
@@ -188,6 +192,21 @@ fn what_a_webhook_sees_of_the_built_in_list() {
             json!({"objectSelector": {"matchExpressions": [{"key": "unchecked", "operator": "DoesNotExist"}]}}),
             ALL,
         ),
+        // By conditions, as far as they can be judged without the request.
+        (
+            condition("request.resource.group != 'coordination.k8s.io'"),
+            "pods in kube-system; nodes; token reviews; access reviews; certificate signing requests",
+        ),
+        (condition("request.namespace == 'shop'"), outside),
+        (condition("object != null"), ALL),
+        (condition("object == null"), ALL),
+        (condition("has(object.spec)"), ALL),
+        (
+            condition("!('system:nodes' in request.userInfo.groups)"),
+            ALL,
+        ),
+        (condition("false"), ""),
+        (condition("nonsense"), ALL),
         // By exclusions.
         (
             json!({

@@ -9,6 +9,7 @@ mod create;
 mod delete;
 mod get;
 mod list;
+pub mod naming;
 mod patch;
 mod prepare;
 mod propagation;
@@ -29,10 +30,9 @@ mod tests;
 pub use call::Call;
 pub use companions::{Chosen, Claim, CompanionSet, Companions};
 pub(crate) use create::generate_name;
+pub use naming::Asked;
 pub(crate) use patch::{JsonPatch, PatchFailure};
-pub use registry::{
-    Asked, Registry, RegistryError, Resource, Storage, Version, forms, stored_kinds,
-};
+pub use registry::{Registry, RegistryError, Resource, Storage, Version, forms, stored_kinds};
 pub(crate) use store_status::{history_status, shutting_down, store_status};
 pub(crate) use watch::{Frames, frames};
 pub use watch_events::{SIZES, Sent, WatchEvents};

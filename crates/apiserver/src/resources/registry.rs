@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rhumb_admission::Names;
 use rhumb_api::{Gates, Kind, Served};
 use rhumb_cache::Cache;
-use rhumb_meta::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, StoragePrefix};
+use rhumb_meta::{GroupKind, GroupResource, GroupVersionKind, StoragePrefix};
 use rhumb_schema::{Table, TypeId};
 
 use super::WatchEvents;
+use super::naming::{self, Asked};
 use crate::objects::{Encoder, Form, Forms};
 
 /// A kind, and where its objects are.
@@ -33,14 +33,6 @@ pub struct Version {
     pub watch_events: Arc<WatchEvents>,
     /// What may be asked for: the object, then its subresources in their order.
     pub asked: Vec<Asked>,
-}
-
-/// The names of what a path leads to.
-#[derive(Debug, Clone)]
-pub struct Asked {
-    pub names: Names,
-    /// The names of other paths that lead to the same: other versions, other groups.
-    pub equivalents: Vec<Names>,
 }
 
 #[derive(Debug)]
@@ -81,40 +73,11 @@ impl Resource {
 
     /// What a path with this version and subresource asks for.
     pub fn asked<'a>(&self, version: &'a Version, subresource: &str) -> Option<&'a Asked> {
-        version.asked.get(self.place(subresource)?)
-    }
-
-    /// Where a subresource is among all that may be asked for.
-    fn place(&self, subresource: &str) -> Option<usize> {
-        if subresource.is_empty() {
-            return Some(0);
-        }
-        let mut all = self.kind.subresources.iter();
-        Some(1 + all.position(|known| known.name == subresource)?)
-    }
-
-    /// What names each thing that may be asked for in a version.
-    fn names(&self, version: &Version) -> Vec<(&'static str, Names)> {
-        let group = &self.kind.group;
-        let resource = GroupVersion::new(group.clone(), version.served.version.clone())
-            .with_resource(self.kind.plural.clone());
-        let own = self.gvk(version);
-        let all = self.kind.subresources.iter();
-        std::iter::once(("", None))
-            .chain(all.map(|subresource| (subresource.name, subresource.object.clone())))
-            .map(|(subresource, object)| {
-                let names = Names {
-                    resource: resource.clone(),
-                    kind: object.unwrap_or_else(|| own.clone()),
-                };
-                (subresource, names)
-            })
-            .collect()
+        version.asked.get(naming::place(&self.kind, subresource)?)
     }
 
     pub fn gvk(&self, version: &Version) -> GroupVersionKind {
-        GroupKind::new(self.kind.group.clone(), self.kind.name.clone())
-            .with_version(version.served.version.clone())
+        naming::gvk(&self.kind, &version.served)
     }
 }
 
@@ -212,44 +175,6 @@ fn api_version(group: &str, version: &str) -> String {
     }
 }
 
-/// Finds all names of everything that may be asked for. Objects that are stored in one place are the same objects.
-fn name_all(resources: &mut [Resource]) {
-    let identity = |resource: &Resource| match &resource.kind.storage {
-        Some(path) => path.to_string(),
-        None => format!("{}/{}", resource.kind.group, resource.kind.plural),
-    };
-    let mut all: HashMap<(String, &'static str), Vec<Names>> = HashMap::new();
-    for resource in resources.iter() {
-        for version in &resource.versions {
-            for (subresource, names) in resource.names(version) {
-                let same = all.entry((identity(resource), subresource)).or_default();
-                same.push(names);
-            }
-        }
-    }
-    for resource in resources {
-        let id = identity(resource);
-        let asked = |(subresource, names): (&'static str, Names)| Asked {
-            equivalents: all
-                .get(&(id.clone(), subresource))
-                .into_iter()
-                .flatten()
-                .filter(|other| other.resource != names.resource)
-                .cloned()
-                .collect(),
-            names,
-        };
-        let all_asked: Vec<Vec<Asked>> = resource
-            .versions
-            .iter()
-            .map(|version| resource.names(version).into_iter().map(asked).collect())
-            .collect();
-        for (version, asked) in resource.versions.iter_mut().zip(all_asked) {
-            version.asked = asked;
-        }
-    }
-}
-
 impl Registry {
     /// `cache` finds the cache of a path below the store's root.
     pub fn new(
@@ -261,7 +186,7 @@ impl Registry {
         let mut registry = Registry::default();
         let stored = stored_kinds(&kinds);
         let mut resources = Vec::with_capacity(kinds.len());
-        for kind in &kinds {
+        for (kind, asked) in kinds.iter().zip(naming::name_all(&kinds)) {
             let fail = |reason: String| RegistryError {
                 kind: kind.name.to_string(),
                 reason,
@@ -289,7 +214,8 @@ impl Registry {
             let versions = kind
                 .versions
                 .iter()
-                .map(|served| {
+                .zip(asked)
+                .map(|(served, asked)| {
                     let api_version = api_version(&kind.group, &served.version);
                     Ok(Version {
                         served: served.clone(),
@@ -297,7 +223,7 @@ impl Registry {
                         encoder: Encoder::new(&api_version, &kind.name),
                         api_version,
                         watch_events: Arc::default(),
-                        asked: Vec::new(),
+                        asked,
                     })
                 })
                 .collect::<Result<Vec<Version>, RegistryError>>()?;
@@ -308,7 +234,6 @@ impl Registry {
                 storage,
             });
         }
-        name_all(&mut resources);
         for resource in resources {
             registry.add(resource);
         }

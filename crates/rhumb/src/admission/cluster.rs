@@ -1,0 +1,194 @@
+//! The configurations that a request would meet, from files or from a server.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use rhumb_admission::explain::Configurations;
+use rhumb_admission::{Flavor, PolicyFlavor};
+use rhumb_schema::{Options, Table};
+use serde_json::Value;
+
+use super::Failure;
+use super::documents::{self, Object};
+
+const GROUP: &str = "admissionregistration.k8s.io";
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+pub(super) enum Source<'a> {
+    Files(&'a [PathBuf]),
+    Server(Client),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Cluster {
+    pub(super) configurations: Configurations,
+    /// The namespace that the request is in.
+    pub(super) namespace: Option<Object>,
+    /// What people should know of the answer.
+    pub(super) notes: Vec<String>,
+}
+
+/// A client for the server of a kubeconfig.
+pub(super) async fn connect(kubeconfig: Option<&Path>) -> Result<Client> {
+    let config = match kubeconfig {
+        Some(path) => {
+            let what = || format!("--kubeconfig {}", path.display());
+            // What kube-rs says of a file that is not there is twice as long.
+            std::fs::File::open(path).with_context(what)?;
+            let file = Kubeconfig::read_from(path).with_context(what)?;
+            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+                .await
+                .with_context(what)?
+        }
+        None => Config::infer().await.context(
+            "no API server is known; name its kubeconfig with --kubeconfig, or files with --configurations",
+        )?,
+    };
+    Client::try_from(config).context("the kubeconfig cannot be used")
+}
+
+impl Cluster {
+    pub(super) async fn read(source: &Source<'_>, namespace: &str) -> Result<Cluster, Failure> {
+        let mut cluster = match source {
+            Source::Files(paths) => Cluster::of_files(paths, namespace).map_err(Failure::Input)?,
+            Source::Server(client) => Cluster::of_server(client, namespace)
+                .await
+                .map_err(Failure::Server)?,
+        };
+        if cluster.namespace.is_none() && !namespace.is_empty() {
+            cluster.notes.push(format!(
+                "the namespace {namespace:?} is not known: it is taken to have no label but {NAME_LABEL}"
+            ));
+        }
+        let labels = (!namespace.is_empty()).then(|| cluster.namespace.take().unwrap_or_default());
+        cluster.namespace = labels.map(|object| with_name(object, namespace));
+        Ok(cluster)
+    }
+
+    fn of_files(paths: &[PathBuf], namespace: &str) -> Result<Cluster> {
+        let mut cluster = Cluster::default();
+        for path in paths {
+            let mut is_used = false;
+            for (place, object) in documents::read(path)? {
+                let object = decoded(object).with_context(|| place)?;
+                match cluster.configurations.add(object) {
+                    Ok(()) => is_used = true,
+                    Err(other) if is_namespace(&other) => {
+                        is_used = true;
+                        let metadata = other.get("metadata").unwrap_or(&Value::Null);
+                        if metadata["name"] == namespace {
+                            cluster.namespace = Some(other);
+                        }
+                    }
+                    Err(_) => {}
+                }
+            }
+            if !is_used {
+                bail!(
+                    "{}: there is no webhook configuration, policy, binding or namespace in it",
+                    path.display()
+                );
+            }
+        }
+        Ok(cluster)
+    }
+
+    async fn of_server(client: &Client, namespace: &str) -> Result<Cluster> {
+        let mut cluster = Cluster::default();
+        let plurals = [
+            Flavor::Mutating.plural(),
+            Flavor::Validating.plural(),
+            PolicyFlavor::Mutating.plural(),
+            PolicyFlavor::Mutating.bindings(),
+            PolicyFlavor::Validating.plural(),
+            PolicyFlavor::Validating.bindings(),
+        ];
+        for plural in plurals {
+            let path = format!("/apis/{GROUP}/v1/{plural}");
+            // A server that does not know a kind asks nobody of that kind.
+            let Some(list) = get(client, &path).await.with_context(|| path.clone())? else {
+                continue;
+            };
+            let kind = list["kind"].as_str().unwrap_or_default();
+            let kind = kind.strip_suffix("List").unwrap_or(kind).to_owned();
+            for item in list["items"].as_array().into_iter().flatten() {
+                if let Value::Object(item) = item {
+                    let mut item = item.clone();
+                    item.insert("kind".to_owned(), kind.clone().into());
+                    let _ = cluster.configurations.add(item);
+                }
+            }
+        }
+        if !namespace.is_empty() {
+            let path = format!("/api/v1/namespaces/{namespace}");
+            if let Some(Value::Object(found)) = get(client, &path).await.context(path)? {
+                cluster.namespace = Some(found);
+            }
+        }
+        Ok(cluster)
+    }
+}
+
+/// What is at a path, if anything is.
+async fn get(client: &Client, path: &str) -> Result<Option<Value>> {
+    let request = http::Request::get(path).body(Vec::new())?;
+    match client.request::<Value>(request).await {
+        Ok(value) => Ok(Some(value)),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(kube::Error::Api(status)) => Err(anyhow!("the server says: {}", status.message)),
+        Err(error) => Err(anyhow!("{error}")),
+    }
+}
+
+fn is_namespace(object: &Object) -> bool {
+    object.get("kind").is_some_and(|kind| kind == "Namespace")
+        && object
+            .get("apiVersion")
+            .is_some_and(|version| version == "v1")
+}
+
+/// Reads a configuration as strictly as a server would: what has another meaning than it seems to have is refused.
+fn decoded(object: Object) -> Result<Object> {
+    let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, name) = (text("apiVersion"), text("kind"));
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    if group != GROUP && !is_namespace(&object) {
+        return Ok(object);
+    }
+    let kinds = rhumb_api::kinds::all();
+    let kind = kinds
+        .iter()
+        .find(|kind| kind.group == group && kind.name == name)
+        .ok_or_else(|| anyhow!("there is no kind {name:?} in {group}"))?;
+    let version = api_version.rsplit('/').next().unwrap_or_default();
+    let served = kind
+        .versions
+        .iter()
+        .find(|served| served.version == version)
+        .ok_or_else(|| anyhow!("{name} is not served in {api_version:?}"))?;
+    let table = Table::builtin();
+    let of = table
+        .named(&served.schema)
+        .with_context(|| format!("the schema table has no {name}"))?;
+    let decoded =
+        rhumb_schema::decode_value(table, of, &Value::Object(object), Options::default())?;
+    match decoded.problems.first() {
+        Some(problem) => bail!("{problem}"),
+        None => Ok(decoded.object),
+    }
+}
+
+/// Every namespace has its name as a label, whatever a file says.
+fn with_name(namespace: Object, name: &str) -> Object {
+    let object = |value: Option<&Value>| value.and_then(Value::as_object).cloned();
+    let mut metadata = object(namespace.get("metadata")).unwrap_or_default();
+    let mut labels = object(metadata.get("labels")).unwrap_or_default();
+    labels.insert(NAME_LABEL.to_owned(), name.into());
+    metadata.insert("name".to_owned(), name.into());
+    metadata.insert("labels".to_owned(), labels.into());
+    let mut namespace = namespace;
+    namespace.insert("metadata".to_owned(), metadata.into());
+    namespace
+}

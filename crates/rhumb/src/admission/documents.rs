@@ -1,0 +1,92 @@
+//! Objects in files: YAML or JSON, several in one file, lists.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Map, Value};
+
+pub(super) type Object = Map<String, Value>;
+
+const BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// All objects of a file, each with where it is, for errors.
+pub(super) fn read(path: &Path) -> Result<Vec<(String, Object)>> {
+    let shown = match path.to_str() {
+        Some("-") => "standard input".to_owned(),
+        _ => path.display().to_string(),
+    };
+    let text = read_text(path).with_context(|| shown.clone())?;
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&text)
+        .map_err(|error| {
+            let line = error.location().map_or(0, |location| location.line());
+            let message = error.without_snippet().to_string();
+            let message = message.lines().next().unwrap_or_default();
+            let end = message.find(" at line ").unwrap_or(message.len());
+            let message = message.get(..end).unwrap_or(message);
+            anyhow::anyhow!("line {line}: {message}")
+        })
+        .with_context(|| shown.clone())?;
+    let mut objects = Vec::new();
+    let count = documents.len();
+    for (number, document) in documents.into_iter().enumerate() {
+        let place = match count {
+            1 => shown.clone(),
+            _ => format!("{shown}, document {}", number + 1),
+        };
+        add(document, place, &mut objects)?;
+    }
+    Ok(objects)
+}
+
+fn read_text(path: &Path) -> Result<String> {
+    let mut text = String::new();
+    let read = match path.to_str() {
+        Some("-") => std::io::stdin().take(BYTES_MAX).read_to_string(&mut text)?,
+        _ => std::fs::File::open(path)?
+            .take(BYTES_MAX)
+            .read_to_string(&mut text)?,
+    };
+    if read as u64 >= BYTES_MAX {
+        bail!("it has more than {BYTES_MAX} bytes");
+    }
+    Ok(text)
+}
+
+/// Adds an object, or all that a list has. Empty documents are what separators leave.
+fn add(document: Value, place: String, objects: &mut Vec<(String, Object)>) -> Result<()> {
+    let mut object = match document {
+        Value::Null => return Ok(()),
+        Value::Object(object) => object,
+        _ => bail!("{place}: this is no object: it needs apiVersion and kind"),
+    };
+    let text = |name: &str| object.get(name).and_then(Value::as_str);
+    let (Some(_), Some(kind)) = (text("apiVersion"), text("kind")) else {
+        bail!("{place}: this is no object: it needs apiVersion and kind");
+    };
+    if !kind.ends_with("List") || !object.contains_key("items") {
+        objects.push((place, object));
+        return Ok(());
+    }
+    // What a server lists need not say its kind again.
+    let item_kind = kind.strip_suffix("List").unwrap_or_default().to_owned();
+    let api_version = object.get("apiVersion").cloned().unwrap_or_default();
+    let Some(Value::Array(items)) = object.remove("items") else {
+        bail!("{place}: items is no list");
+    };
+    for (number, mut item) in items.into_iter().enumerate() {
+        if let (Value::Object(item), false) = (&mut item, item_kind.is_empty()) {
+            item.entry("kind")
+                .or_insert_with(|| item_kind.clone().into());
+            item.entry("apiVersion")
+                .or_insert_with(|| api_version.clone());
+        }
+        match item {
+            Value::Object(item) if item.contains_key("kind") => {
+                objects.push((format!("{place}, item {}", number + 1), item));
+            }
+            _ => bail!("{place}, item {}: this is no object", number + 1),
+        }
+    }
+    Ok(())
+}

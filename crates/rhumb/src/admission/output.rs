@@ -1,0 +1,157 @@
+//! An explanation for people and for programs.
+
+use rhumb_admission::explain::{Participant, Write};
+use serde::Serialize;
+
+#[derive(Debug, Serialize)]
+pub(super) struct Explanation {
+    pub(super) request: Request,
+    pub(super) participants: Vec<Participant>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) notes: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Request {
+    operation: rhumb_admission::Operation,
+    resource: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    subresource: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    namespace: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    name: String,
+    user: String,
+    dry_run: bool,
+}
+
+impl Request {
+    pub(super) fn new(write: &Write<'_>) -> Request {
+        let facts = &write.facts;
+        Request {
+            operation: facts.operation,
+            resource: resource(facts.asked),
+            subresource: facts.subresource.to_owned(),
+            namespace: facts.namespace.to_owned(),
+            name: facts.name.to_owned(),
+            user: write.user.username.to_owned(),
+            dry_run: write.dry_run,
+        }
+    }
+
+    fn shown(&self) -> String {
+        let mut text = format!("{} {}", self.operation.as_str(), self.resource);
+        if !self.subresource.is_empty() {
+            text.push_str(&format!("/{}", self.subresource));
+        }
+        if !self.name.is_empty() {
+            text.push_str(&format!(" {}", self.name));
+        }
+        if !self.namespace.is_empty() {
+            text.push_str(&format!(" in {}", self.namespace));
+        }
+        text.push_str(&format!(", by {}", self.user));
+        if self.dry_run {
+            text.push_str(", as a dry run");
+        }
+        text
+    }
+}
+
+/// `pods`, `deployments.apps`
+fn resource(names: &rhumb_admission::Names) -> String {
+    let resource = &names.resource;
+    match &*resource.group {
+        "" => resource.resource.to_string(),
+        group => format!("{}.{group}", resource.resource),
+    }
+}
+
+const HEAD: [&str; 7] = [
+    "ORDER",
+    "PHASE",
+    "CONFIGURATION",
+    "WEBHOOK OR BINDING",
+    "ON FAILURE",
+    "TIMEOUT",
+    "VERDICT",
+];
+
+impl Explanation {
+    pub(super) fn json(&self) -> serde_json::Result<String> {
+        Ok(format!("{}\n", serde_json::to_string_pretty(self)?))
+    }
+
+    pub(super) fn table(&self) -> String {
+        let mut text = format!("{}\n", self.request.shown());
+        if !self.participants.is_empty() {
+            text.push('\n');
+            text.push_str(&aligned(&self.rows()));
+            text.push('\n');
+        }
+        let called = self.participants.iter().filter(|it| it.verdict.is_called());
+        text.push_str(&match (called.count(), self.participants.len()) {
+            (_, 0) => "there are no webhooks and no policies\n".to_owned(),
+            (called, all) => format!("{called} of {all} called\n"),
+        });
+        for note in &self.notes {
+            text.push_str(&format!("note: {note}\n"));
+        }
+        text
+    }
+
+    fn rows(&self) -> Vec<[String; 7]> {
+        let mut order = 0;
+        let row = |participant: &Participant| {
+            let is_called = participant.verdict.is_called();
+            order += usize::from(is_called);
+            let dash = || "-".to_owned();
+            let or_dash = |text: &str| match text {
+                "" => dash(),
+                text => text.to_owned(),
+            };
+            [
+                if is_called { order.to_string() } else { dash() },
+                participant.phase.as_str().to_owned(),
+                participant.configuration.clone(),
+                or_dash(&participant.name),
+                or_dash(participant.failure_policy),
+                participant
+                    .timeout_seconds
+                    .map_or_else(dash, |seconds| format!("{seconds}s")),
+                verdict(participant),
+            ]
+        };
+        let head = HEAD.map(str::to_owned);
+        let rows: Vec<[String; 7]> = self.participants.iter().map(row).collect();
+        std::iter::once(head).chain(rows).collect()
+    }
+}
+
+/// With what a binding does about a violation.
+fn verdict(participant: &Participant) -> String {
+    let verdict = participant.verdict.to_string();
+    match (&participant.actions[..], participant.verdict.is_called()) {
+        ([_, ..], true) => format!("{verdict} ({})", participant.actions.join(", ")),
+        _ => verdict,
+    }
+}
+
+/// Columns with two blanks between, none at the end of a line.
+fn aligned(rows: &[[String; 7]]) -> String {
+    let mut widths = [0; 7];
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |row: &[String; 7]| {
+        let cells = row.iter().zip(widths);
+        let line: String = cells
+            .map(|(cell, width)| format!("{cell:width$}  "))
+            .collect();
+        format!("{}\n", line.trim_end())
+    };
+    rows.iter().map(line).collect()
+}
