@@ -6,6 +6,7 @@ use crate::limits;
 use crate::run::Machine;
 use crate::value::{ITEM_BYTES, Value};
 use regex::{Regex, RegexBuilder};
+use std::sync::Arc;
 
 pub(super) const TABLE: Table = &[("matches", matches), ("find", find), ("findAll", find_all)];
 
@@ -35,12 +36,12 @@ fn problem(pattern: &str, error: &regex::Error) -> String {
 }
 
 /// The pattern of this call, which may have been compiled when the expression was.
-fn compiled(machine: &mut Machine<'_, '_>, text: &str) -> Evaluated<Regex> {
+fn compiled(machine: &mut Machine<'_, '_>, text: &str) -> Evaluated<Arc<Regex>> {
     match machine.regex.take() {
         Some(regex) => Ok(regex),
         None => {
             machine.budget.look_at_clock()?;
-            compile(text)
+            compile(text).map(Arc::new)
         }
     }
 }
