@@ -92,6 +92,13 @@ impl Extent {
         self.depth = self.depth.max(inner.depth + 1);
     }
 
+    fn include_entry(&mut self, key: &Key, value: &Value) {
+        self.include(value);
+        if let Key::String(text) = key {
+            self.bytes = self.bytes.saturating_add(text.len());
+        }
+    }
+
     pub(crate) fn check(self) -> Evaluated<()> {
         if self.bytes > limits::VALUE_BYTES_MAX || self.depth > limits::VALUE_DEPTH_MAX {
             return Err(EvaluationError::TooLarge);
@@ -146,10 +153,7 @@ impl Map {
 
     /// Puts a value in, and gives back what was there.
     pub(crate) fn insert(&mut self, key: Key, value: Value) -> Option<Value> {
-        self.extent.include(&value);
-        if let Key::String(text) = &key {
-            self.extent.bytes = self.extent.bytes.saturating_add(text.len());
-        }
+        self.extent.include_entry(&key, &value);
         match self.find(&key) {
             Ok(at) => Some(std::mem::replace(&mut self.entries[at].1, value)),
             Err(at) => {
@@ -161,12 +165,23 @@ impl Map {
 }
 
 impl FromIterator<(Key, Value)> for Map {
+    /// Of entries with the same key, the last one counts.
     fn from_iter<I: IntoIterator<Item = (Key, Value)>>(entries: I) -> Map {
-        let mut map = Map::default();
-        for (key, value) in entries {
-            map.insert(key, value);
+        let mut entries: Vec<(Key, Value)> = entries.into_iter().collect();
+        // Sorted at once: putting each into its place takes long if they come in the wrong order.
+        entries.sort_by(|(left, _), (right, _)| left.cmp(right));
+        entries.dedup_by(|later, earlier| {
+            let same = later.0 == earlier.0;
+            if same {
+                std::mem::swap(later, earlier);
+            }
+            same
+        });
+        let mut extent = Extent::default();
+        for (key, value) in &entries {
+            extent.include_entry(key, value);
         }
-        map
+        Map { entries, extent }
     }
 }
 

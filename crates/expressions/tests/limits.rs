@@ -201,6 +201,30 @@ fn loops_in_loops_end_when_the_cost_is_used_up() {
 }
 
 #[test]
+fn long_texts_and_large_objects_are_read_quickly() {
+    let begun = Instant::now();
+    for text in [
+        vec!["a"; 30_000].join("||"),
+        vec!["true"; 16_000].join("&&"),
+        format!("[{}]", vec!["1"; 49_000].join(",")),
+        format!("[{}]", vec!["[]"; 30_000].join(",")),
+        format!("{{{}}}", vec!["'a':1"; 16_000].join(",")),
+        "x.".repeat(49_000),
+        "'".repeat(99_999),
+        "#".repeat(99_999),
+    ] {
+        let _ = compile(&text);
+    }
+    let keys = (0..100_000).rev().map(|key| (key.to_string(), json!(1)));
+    let object = Json::Object(keys.collect());
+    assert!(matches!(
+        run("size(object) == 100000", &object),
+        Ok(Value::Bool(true))
+    ));
+    assert!(begun.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
 fn a_deadline_ends_what_costs_little_and_takes_long() {
     let rows: Vec<Vec<u32>> = (0..100).map(|_| (0..2000).collect()).collect();
     let object = json!({"a": rows, "l": (0..1000).collect::<Vec<u32>>()});

@@ -12,6 +12,7 @@ mod net;
 pub(crate) mod opaque;
 mod operators;
 mod optionals;
+mod pattern;
 mod quantities;
 pub(crate) mod regexes;
 mod semver;

@@ -43,9 +43,10 @@ impl Opaque {
 }
 
 impl Opaque {
-    /// Questions to the authorizer and its answers cannot be compared.
-    pub(crate) fn has_equality(&self) -> bool {
-        !matches!(
+    /// Values of the same type can be compared, but for questions to the authorizer and its answers.
+    pub(crate) fn compares_with(&self, other: &Opaque) -> bool {
+        let same = std::mem::discriminant(self) == std::mem::discriminant(other);
+        same && !matches!(
             self,
             Opaque::Authorizer(_)
                 | Opaque::PathCheck(_)

@@ -177,6 +177,16 @@ fn negate(_: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
 
 fn equals(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
     match args {
+        // What is on the left is asked, and these say nothing about values of another type.
+        [Value::Opaque(left), Value::Opaque(right)] if !left.compares_with(right) => no_overload(),
+        [Value::Opaque(_), Value::Opaque(_) | Value::Null] => both(machine, args),
+        [Value::Opaque(_), _] => no_overload(),
+        _ => both(machine, args),
+    }
+}
+
+fn both(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
+    match args {
         [left, right] => machine.equal(left, right).map(Value::Bool),
         _ => no_overload(),
     }

@@ -1,16 +1,19 @@
 //! Regular expressions, of limited size. They take time linear in the text.
 
-use super::{Table, fail, no_overload};
+use super::{Table, no_overload, pattern};
 use crate::error::{Evaluated, EvaluationError};
 use crate::limits;
 use crate::run::Machine;
 use crate::value::{ITEM_BYTES, Value};
 use regex::{Regex, RegexBuilder};
+use std::sync::Arc;
 
 pub(super) const TABLE: Table = &[("matches", matches), ("find", find), ("findAll", find_all)];
 
 pub(crate) fn compile(pattern: &str) -> Evaluated<Regex> {
-    RegexBuilder::new(pattern)
+    let translated = pattern::translate(pattern)
+        .map_err(|problem| EvaluationError::new(format!("error parsing regexp: {problem}")))?;
+    RegexBuilder::new(&translated)
         .size_limit(limits::REGEX_BYTES_MAX)
         .dfa_size_limit(limits::REGEX_BYTES_MAX)
         .build()
@@ -33,12 +36,12 @@ fn problem(pattern: &str, error: &regex::Error) -> String {
 }
 
 /// The pattern of this call, which may have been compiled when the expression was.
-fn pattern(machine: &mut Machine<'_, '_>, text: &str) -> Evaluated<Regex> {
+fn compiled(machine: &mut Machine<'_, '_>, text: &str) -> Evaluated<Arc<Regex>> {
     match machine.regex.take() {
         Some(regex) => Ok(regex),
         None => {
             machine.budget.look_at_clock()?;
-            compile(text)
+            compile(text).map(Arc::new)
         }
     }
 }
@@ -46,7 +49,7 @@ fn pattern(machine: &mut Machine<'_, '_>, text: &str) -> Evaluated<Regex> {
 fn matches(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
     match args {
         [Value::String(text), Value::String(wanted)] => {
-            let regex = pattern(machine, wanted)?;
+            let regex = compiled(machine, wanted)?;
             Ok(Value::Bool(regex.is_match(text)))
         }
         _ => no_overload(),
@@ -65,7 +68,7 @@ fn illegal(error: EvaluationError) -> EvaluationError {
 fn find(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
     match args {
         [Value::String(text), Value::String(wanted)] => {
-            let regex = pattern(machine, wanted).map_err(illegal)?;
+            let regex = compiled(machine, wanted).map_err(illegal)?;
             let found = regex.find(text).map_or("", |found| found.as_str());
             machine.budget.allocate(found.len())?;
             Ok(Value::from(found))
@@ -84,16 +87,13 @@ fn find_all(machine: &mut Machine<'_, '_>, args: &[Value]) -> Evaluated<Value> {
         ] => (text, wanted, *limit),
         _ => return no_overload(),
     };
-    let regex = pattern(machine, wanted).map_err(illegal)?;
+    let regex = compiled(machine, wanted).map_err(illegal)?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut found = Vec::new();
     for part in regex.find_iter(text).take(limit) {
         machine.budget.step()?;
         machine.budget.allocate(part.len() + ITEM_BYTES)?;
         found.push(Value::from(part.as_str()));
-    }
-    if found.len() > i64::MAX as usize {
-        return fail("too many matches");
     }
     Ok(Value::list(found))
 }

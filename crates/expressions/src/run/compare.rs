@@ -108,8 +108,7 @@ impl Machine<'_, '_> {
                         _ => false,
                     }
             }
-            (Value::Opaque(left), Value::Opaque(right)) if left.has_equality() => left == right,
-            (Value::Opaque(_), Value::Opaque(_)) => return Err(EvaluationError::no_overload()),
+            (Value::Opaque(left), Value::Opaque(right)) => left == right,
             _ => false,
         })
     }

@@ -186,6 +186,10 @@ impl Machine<'_, '_> {
         let Value::Map(map) = &mut self.locals[slot] else {
             return Err(EvaluationError::no_overload());
         };
+        // What comes later in the map is moved.
+        for _ in 0..map.entries().len() / 256 {
+            self.budget.step()?;
+        }
         if Arc::make_mut(map).insert(inserted, value).is_some() {
             let key = crate::library::text::show(key);
             return Err(EvaluationError::new(format!(

@@ -30,8 +30,9 @@ pub(crate) struct Machine<'m, 's> {
     pub(crate) scope: &'m mut Scope<'s>,
     pub(crate) budget: &'m mut Budget,
     locals: Vec<Value>,
-    /// The pattern of the call that is running, if it was compiled beforehand.
-    pub(crate) regex: Option<Regex>,
+    /// The pattern of the call that is running, if it was compiled beforehand. Shared, because a copy would begin
+    /// without what the pattern has learned.
+    pub(crate) regex: Option<Arc<Regex>>,
 }
 
 impl<'m, 's> Machine<'m, 's> {

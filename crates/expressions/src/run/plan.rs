@@ -80,7 +80,7 @@ pub(crate) struct Call {
     pub(crate) cost: Cost,
     pub(crate) args: Vec<Node>,
     /// The pattern, if it does not have to be compiled every time.
-    pub(crate) regex: Option<Regex>,
+    pub(crate) regex: Option<Arc<Regex>>,
 }
 
 #[derive(Debug)]
@@ -434,10 +434,10 @@ fn one_of(args: &mut Vec<Node>) -> Option<Node> {
     Some(Node::OneOf(Box::new(args.pop()?), list))
 }
 
-fn constant_regex(function: &str, args: &[Node]) -> Planned<Option<Regex>> {
+fn constant_regex(function: &str, args: &[Node]) -> Planned<Option<Arc<Regex>>> {
     match (function, args.get(1)) {
         ("matches" | "find" | "findAll", Some(Node::Constant(Value::String(pattern)))) => {
-            regexes::compile(pattern).map(Some)
+            regexes::compile(pattern).map(|regex| Some(Arc::new(regex)))
         }
         _ => Ok(None),
     }

@@ -214,17 +214,18 @@ impl Parser {
         left: Expr,
         right: Expr,
     ) -> Step<Expr> {
-        let mut terms = match *left.kind {
-            Kind::Logic {
-                operator: same,
-                terms,
-            } if same == operator => terms,
-            kind => vec![Expr {
-                kind: Box::new(kind),
-                ..left
-            }],
-        };
-        terms.push(right);
+        let mut left = left;
+        if let Kind::Logic {
+            operator: same,
+            terms,
+        } = &mut *left.kind
+            && *same == operator
+        {
+            left.depth = left.depth.max(right.depth + 1);
+            terms.push(right);
+            return Ok(left);
+        }
+        let terms = vec![left, right];
         self.make(at, Kind::Logic { operator, terms })
     }
 
