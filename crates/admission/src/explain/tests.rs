@@ -50,8 +50,7 @@ impl Asked {
         for configuration in configurations {
             all.add(object(configuration)).expect("a configuration");
         }
-        let is_cluster_wide =
-            self.names.resource.group != "" && self.names.resource.group != "apps";
+        let is_namespaced = matches!(&*self.names.resource.group, "" | "apps");
         let namespace = object(json!({"metadata": {"name": "shop", "labels": {"tier": "web"}}}));
         let own = object(self.object.clone());
         let is_written = matches!(self.operation, Operation::Create | Operation::Update);
@@ -62,7 +61,7 @@ impl Asked {
                 equivalents: &self.equivalents,
                 subresource: "",
                 name: "web",
-                namespace: if is_cluster_wide { "" } else { "shop" },
+                namespace: if is_namespaced { "shop" } else { "" },
             },
             object: is_written.then_some(&own),
             old: (!is_written).then_some(&own),
