@@ -1,1 +1,342 @@
+use std::collections::BTreeMap;
 
+use rhumb_meta::{GroupVersionKind, GroupVersionResource};
+use serde_json::{Value, json};
+
+use super::{Configurations, Participant, Write, explain};
+use crate::Object;
+use crate::criteria::Reading;
+use crate::facts::{Facts, Names, Operation};
+use crate::review::UserInfo;
+
+fn object(value: Value) -> Object {
+    match value {
+        Value::Object(object) => object,
+        other => panic!("{other} is no object"),
+    }
+}
+
+fn names(group: &'static str, resource: &'static str, kind: &'static str) -> Names {
+    Names {
+        resource: GroupVersionResource::new(group, "v1", resource),
+        kind: GroupVersionKind::new(group, "v1", kind),
+    }
+}
+
+/// A request of a test, as it is until a test says otherwise: a pod is made in the namespace `shop`.
+struct Asked {
+    names: Names,
+    equivalents: Vec<Names>,
+    operation: Operation,
+    object: Value,
+    dry_run: bool,
+}
+
+impl Default for Asked {
+    fn default() -> Self {
+        Asked {
+            names: names("", "pods", "Pod"),
+            equivalents: Vec::new(),
+            operation: Operation::Create,
+            object: json!({"metadata": {"name": "web", "labels": {"app": "web"}}}),
+            dry_run: false,
+        }
+    }
+}
+
+impl Asked {
+    fn explained(&self, configurations: Vec<Value>) -> Vec<Participant> {
+        let mut all = Configurations::default();
+        for configuration in configurations {
+            all.add(object(configuration)).expect("a configuration");
+        }
+        let is_namespaced = matches!(&*self.names.resource.group, "" | "apps");
+        let namespace = object(json!({"metadata": {"name": "shop", "labels": {"tier": "web"}}}));
+        let own = object(self.object.clone());
+        let is_written = matches!(self.operation, Operation::Create | Operation::Update);
+        let write = Write {
+            facts: Facts {
+                operation: self.operation,
+                asked: &self.names,
+                equivalents: &self.equivalents,
+                subresource: "",
+                name: "web",
+                namespace: if is_namespaced { "shop" } else { "" },
+            },
+            object: is_written.then_some(&own),
+            old: (!is_written).then_some(&own),
+            namespace: Some(&namespace),
+            user: UserInfo {
+                username: "ann",
+                uid: "",
+                groups: &["people".to_owned()],
+                extra: &BTreeMap::new(),
+            },
+            dry_run: self.dry_run,
+        };
+        explain(&write, &all, Reading { exclusions: true })
+    }
+
+    /// What is said of the only participant.
+    #[track_caller]
+    fn verdict(&self, configurations: Vec<Value>) -> String {
+        match &self.explained(configurations)[..] {
+            [only] => only.verdict.to_string(),
+            others => panic!("{others:?}"),
+        }
+    }
+}
+
+fn merged(mut base: Value, changes: &Value) -> Value {
+    for (field, value) in changes.as_object().expect("an object") {
+        base[field] = value.clone();
+    }
+    base
+}
+
+fn rule(resource: &str) -> Value {
+    json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": [resource]}])
+}
+
+fn webhook(kind: &str, configuration: &str, changes: &Value) -> Value {
+    let webhook = merged(
+        json!({"name": "w.example.com", "sideEffects": "None", "rules": rule("pods")}),
+        changes,
+    );
+    json!({"kind": kind, "metadata": {"name": configuration}, "webhooks": [webhook]})
+}
+
+fn policy(kind: &str, name: &str, constraints: &Value, changes: &Value) -> Value {
+    let constraints = merged(json!({"resourceRules": rule("pods")}), constraints);
+    let spec = merged(json!({"matchConstraints": constraints}), changes);
+    json!({"kind": kind, "metadata": {"name": name}, "spec": spec})
+}
+
+fn binding(kind: &str, name: &str, policy: &str, changes: &Value) -> Value {
+    let spec = merged(json!({"policyName": policy}), changes);
+    json!({"kind": kind, "metadata": {"name": name}, "spec": spec})
+}
+
+const VALIDATING: &str = "ValidatingWebhookConfiguration";
+const POLICY: &str = "ValidatingAdmissionPolicy";
+const BINDING: &str = "ValidatingAdmissionPolicyBinding";
+
+#[test]
+fn all_are_in_the_order_in_which_they_are_asked() {
+    let nothing = json!({});
+    let participants = Asked::default().explained(vec![
+        webhook(VALIDATING, "b", &nothing),
+        webhook(VALIDATING, "a", &nothing),
+        webhook("MutatingWebhookConfiguration", "z", &nothing),
+        policy(POLICY, "p", &nothing, &nothing),
+        binding(
+            BINDING,
+            "y",
+            "p",
+            &json!({"validationActions": ["Deny", "Audit"]}),
+        ),
+        binding(BINDING, "x", "p", &nothing),
+        binding(BINDING, "lost", "nobody", &nothing),
+        policy("MutatingAdmissionPolicy", "m", &nothing, &nothing),
+        binding("MutatingAdmissionPolicyBinding", "m", "m", &nothing),
+    ]);
+    let shown: Vec<String> = participants
+        .iter()
+        .map(|it| {
+            let (phase, actions) = (it.phase.as_str(), it.actions.join("+"));
+            format!(
+                "{phase} {}/{} {} {actions}",
+                it.configuration, it.name, it.verdict
+            )
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "mutating policy m/m called ",
+            "mutating webhook z/w.example.com called ",
+            "validating policy p/x called ",
+            "validating policy p/y called Deny+Audit",
+            "validating policy nobody/lost the policy does not exist ",
+            "validating webhook a/w.example.com called ",
+            "validating webhook b/w.example.com called ",
+        ]
+    );
+}
+
+#[test]
+fn webhooks_are_asked_or_not_for_a_reason() {
+    let condition = |text: &str| json!({"matchConditions": [{"name": "c", "expression": text}]});
+    let table = [
+        (json!({}), "called"),
+        (json!({"rules": rule("nodes")}), "no rule matches"),
+        (
+            json!({"excludeResourceRules": [{"namespaces": ["x"]}, {"namespaces": ["shop"], "scope": "*"}]}),
+            "excluded by excludeResourceRules[1]: {\"namespaces\":[\"shop\"]}",
+        ),
+        (
+            json!({"excludeResourceRules": [{"namespaceSelector": {"matchLabels": {"tier": "web"}}}]}),
+            "excluded by excludeResourceRules[0]: {\"namespaceSelector\":{\"matchLabels\":{\"tier\":\"web\"}}}",
+        ),
+        (
+            json!({"namespaceSelector": {"matchLabels": {"tier": "base"}}}),
+            "namespaceSelector does not match",
+        ),
+        (
+            json!({"objectSelector": {"matchLabels": {"app": "other"}}}),
+            "objectSelector does not match",
+        ),
+        (condition("object.metadata.name == 'web'"), "called"),
+        (condition("request.userInfo.username == 'ann'"), "called"),
+        (condition("'people' in request.userInfo.groups"), "called"),
+        (
+            condition("request.namespace == 'x'"),
+            "match condition \"c\" is false",
+        ),
+        (
+            condition("object.spec.x == 1"),
+            "fails: expression 'object.spec.x == 1' resulted in error: no such key: spec",
+        ),
+    ];
+    for (changes, want) in table {
+        let got = Asked::default().verdict(vec![webhook(VALIDATING, "c", &changes)]);
+        assert_eq!(got, want, "{changes}");
+    }
+}
+
+#[test]
+fn policies_are_asked_or_not_for_a_reason() {
+    let nothing = json!({});
+    let excludes = json!({"excludeResourceRules": [{"resourceNames": ["web"]}]});
+    let false_condition = json!({"matchConditions": [{"name": "c", "expression": "false"}]});
+    let params = json!({"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}});
+    let table = [
+        (&nothing, &nothing, &nothing, "called"),
+        (
+            &excludes,
+            &nothing,
+            &nothing,
+            "excluded by excludeResourceRules[0]: {\"resourceNames\":[\"web\"]}",
+        ),
+        (
+            &nothing,
+            &false_condition,
+            &nothing,
+            "match condition \"c\" is false",
+        ),
+        (
+            &nothing,
+            &nothing,
+            &json!({"matchResources": excludes}),
+            "excluded by excludeResourceRules[0] of the binding: {\"resourceNames\":[\"web\"]}",
+        ),
+        (
+            &nothing,
+            &nothing,
+            &json!({"matchResources": {"resourceRules": rule("nodes")}}),
+            "no rule of the binding matches",
+        ),
+        (
+            &nothing,
+            &nothing,
+            &json!({"matchResources": {"namespaceSelector": {"matchLabels": {"tier": "x"}}}}),
+            "namespaceSelector of the binding does not match",
+        ),
+        (
+            &nothing,
+            &params,
+            &json!({"paramRef": {"name": "limits", "namespace": "base"}}),
+            "called, with ConfigMap limits in base",
+        ),
+    ];
+    for (constraints, own, of_binding, want) in table {
+        let got = Asked::default().verdict(vec![
+            policy(POLICY, "p", constraints, own),
+            binding(BINDING, "b", "p", of_binding),
+        ]);
+        assert_eq!(got, want, "{constraints} {own} {of_binding}");
+    }
+    let alone = Asked::default().verdict(vec![policy(POLICY, "p", &nothing, &nothing)]);
+    assert_eq!(alone, "not bound");
+}
+
+#[test]
+fn what_is_not_there_in_a_deletion_is_not_seen() {
+    let asked = Asked {
+        operation: Operation::Delete,
+        ..Asked::default()
+    };
+    let by_old = json!({
+        "objectSelector": {"matchLabels": {"app": "web"}},
+        "matchConditions": [{"name": "c", "expression": "object == null && oldObject.metadata.name == 'web'"}],
+    });
+    assert_eq!(
+        asked.verdict(vec![webhook(VALIDATING, "c", &by_old)]),
+        "called"
+    );
+}
+
+#[test]
+fn a_dry_run_is_refused_by_webhooks_with_side_effects() {
+    for (effects, want) in [
+        ("None", "called"),
+        ("NoneOnDryRun", "called"),
+        ("Some", "refuses dry runs: it has side effects"),
+    ] {
+        let asked = Asked {
+            dry_run: true,
+            ..Asked::default()
+        };
+        let configuration = webhook(VALIDATING, "c", &json!({"sideEffects": effects}));
+        assert_eq!(asked.verdict(vec![configuration]), want, "{effects}");
+    }
+}
+
+#[test]
+fn configurations_and_reviews_are_exempt_as_the_server_has_it() {
+    let everything = json!({"rules": [
+        {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]},
+    ]});
+    let constraints = json!({"resourceRules": everything["rules"]});
+    let admission = "admissionregistration.k8s.io";
+    let table = [
+        (
+            names(admission, "x", "ValidatingWebhookConfiguration"),
+            "exempt: never judged",
+            "not bound",
+        ),
+        (
+            names(admission, "x", "ValidatingAdmissionPolicy"),
+            "exempt: never judged",
+            "exempt: never judged",
+        ),
+        (
+            names("authentication.k8s.io", "tokenreviews", "TokenReview"),
+            "called",
+            "exempt: never judged",
+        ),
+    ];
+    for (names, by_webhook, by_policy) in table {
+        let asked = Asked {
+            names,
+            ..Asked::default()
+        };
+        let got = asked.verdict(vec![webhook(VALIDATING, "c", &everything)]);
+        assert_eq!(got, by_webhook, "{:?}", asked.names);
+        let got = asked.verdict(vec![policy(POLICY, "p", &constraints, &json!({}))]);
+        assert_eq!(got, by_policy, "{:?}", asked.names);
+    }
+}
+
+#[test]
+fn other_names_of_the_same_are_told() {
+    let asked = Asked {
+        names: names("apps", "pods", "Pod"),
+        equivalents: vec![names("", "pods", "Pod")],
+        ..Asked::default()
+    };
+    let equivalent = webhook(VALIDATING, "c", &json!({}));
+    assert!(asked.verdict(vec![equivalent]).starts_with("called, as "));
+    let exact = webhook(VALIDATING, "c", &json!({"matchPolicy": "Exact"}));
+    assert_eq!(asked.verdict(vec![exact]), "no rule matches");
+}

@@ -109,7 +109,11 @@ impl fmt::Display for Verdict {
             Verdict::CalledWithParams { params } => write!(f, "called, with {params}"),
             Verdict::Excluded { by, rule, excludes } => {
                 let of = of(by);
-                write!(f, "excluded by rule {rule}{of}: {}", one_line(excludes))
+                let excludes = one_line(excludes);
+                write!(
+                    f,
+                    "excluded by excludeResourceRules[{rule}]{of}: {excludes}"
+                )
             }
             Verdict::NoRule { by } => write!(f, "no rule{} matches", of(by)),
             Verdict::OtherNamespace { by } => {

@@ -18,7 +18,13 @@ const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
 pub(super) enum Source<'a> {
     Files(&'a [PathBuf]),
-    Server(Client),
+    Server(Server),
+}
+
+/// An API server, and where it is.
+pub(super) struct Server {
+    pub(super) client: Client,
+    url: String,
 }
 
 #[derive(Debug, Default)]
@@ -30,8 +36,8 @@ pub(super) struct Cluster {
     pub(super) notes: Vec<String>,
 }
 
-/// A client for the server of a kubeconfig.
-pub(super) async fn connect(kubeconfig: Option<&Path>) -> Result<Client> {
+/// The server of a kubeconfig.
+pub(super) async fn connect(kubeconfig: Option<&Path>) -> Result<Server> {
     let config = match kubeconfig {
         Some(path) => {
             let what = || format!("--kubeconfig {}", path.display());
@@ -42,18 +48,22 @@ pub(super) async fn connect(kubeconfig: Option<&Path>) -> Result<Client> {
                 .await
                 .with_context(what)?
         }
-        None => Config::infer().await.context(
-            "no API server is known; name its kubeconfig with --kubeconfig, or files with --configurations",
-        )?,
+        None => Config::infer().await.map_err(|error| {
+            anyhow!(
+                "no API server is known; name its kubeconfig with --kubeconfig, or files with --configurations: {error}"
+            )
+        })?,
     };
-    Client::try_from(config).context("the kubeconfig cannot be used")
+    let url = config.cluster_url.to_string();
+    let client = Client::try_from(config).context("the kubeconfig cannot be used")?;
+    Ok(Server { client, url })
 }
 
 impl Cluster {
     pub(super) async fn read(source: &Source<'_>, namespace: &str) -> Result<Cluster, Failure> {
         let mut cluster = match source {
             Source::Files(paths) => Cluster::of_files(paths, namespace).map_err(Failure::Input)?,
-            Source::Server(client) => Cluster::of_server(client, namespace)
+            Source::Server(server) => Cluster::of_server(server, namespace)
                 .await
                 .map_err(Failure::Server)?,
         };
@@ -95,7 +105,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    async fn of_server(client: &Client, namespace: &str) -> Result<Cluster> {
+    async fn of_server(server: &Server, namespace: &str) -> Result<Cluster> {
         let mut cluster = Cluster::default();
         let plurals = [
             Flavor::Mutating.plural(),
@@ -108,7 +118,7 @@ impl Cluster {
         for plural in plurals {
             let path = format!("/apis/{GROUP}/v1/{plural}");
             // A server that does not know a kind asks nobody of that kind.
-            let Some(list) = get(client, &path).await.with_context(|| path.clone())? else {
+            let Some(list) = server.get(&path).await? else {
                 continue;
             };
             let kind = list["kind"].as_str().unwrap_or_default();
@@ -123,7 +133,7 @@ impl Cluster {
         }
         if !namespace.is_empty() {
             let path = format!("/api/v1/namespaces/{namespace}");
-            if let Some(Value::Object(found)) = get(client, &path).await.context(path)? {
+            if let Some(Value::Object(found)) = server.get(&path).await? {
                 cluster.namespace = Some(found);
             }
         }
@@ -131,14 +141,19 @@ impl Cluster {
     }
 }
 
-/// What is at a path, if anything is.
-async fn get(client: &Client, path: &str) -> Result<Option<Value>> {
-    let request = http::Request::get(path).body(Vec::new())?;
-    match client.request::<Value>(request).await {
-        Ok(value) => Ok(Some(value)),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(kube::Error::Api(status)) => Err(anyhow!("the server says: {}", status.message)),
-        Err(error) => Err(anyhow!("{error}")),
+impl Server {
+    /// What is at a path, if anything is.
+    async fn get(&self, path: &str) -> Result<Option<Value>> {
+        let request = http::Request::get(path).body(Vec::new())?;
+        match self.client.request::<Value>(request).await {
+            Ok(value) => Ok(Some(value)),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(kube::Error::Api(status)) => Err(anyhow!("{}: {}", self.url, status.message)),
+            Err(error) => {
+                let what = format!("the server {} does not answer", self.url);
+                Err(anyhow::Error::new(error).context(what))
+            }
+        }
     }
 }
 

@@ -17,26 +17,35 @@ pub(super) fn read(path: &Path) -> Result<Vec<(String, Object)>> {
         _ => path.display().to_string(),
     };
     let text = read_text(path).with_context(|| shown.clone())?;
-    let documents: Vec<Value> = serde_saphyr::from_multiple(&text)
-        .map_err(|error| {
-            let line = error.location().map_or(0, |location| location.line());
-            let message = error.without_snippet().to_string();
-            let message = message.lines().next().unwrap_or_default();
-            let end = message.find(" at line ").unwrap_or(message.len());
-            let message = message.get(..end).unwrap_or(message);
-            anyhow::anyhow!("line {line}: {message}")
-        })
-        .with_context(|| shown.clone())?;
     let mut objects = Vec::new();
+    let documents = split(&text);
     let count = documents.len();
     for (number, document) in documents.into_iter().enumerate() {
         let place = match count {
             1 => shown.clone(),
             _ => format!("{shown}, document {}", number + 1),
         };
-        add(document, place, &mut objects)?;
+        let value = rhumb_schema::read_yaml(document.as_bytes()).with_context(|| place.clone())?;
+        add(value, place, &mut objects)?;
     }
     Ok(objects)
+}
+
+/// The documents of a file, separated as kubectl separates them.
+fn split(text: &str) -> Vec<&str> {
+    let mut documents = Vec::new();
+    let (mut begin, mut at) = (0, 0);
+    for line in text.split_inclusive('\n') {
+        if line.starts_with("---") {
+            documents.extend(text.get(begin..at));
+            begin = at;
+        }
+        at += line.len();
+    }
+    documents.extend(text.get(begin..));
+    let is_empty = |document: &&str| document.trim_start_matches("---").trim().is_empty();
+    documents.retain(|document| !is_empty(document));
+    documents
 }
 
 fn read_text(path: &Path) -> Result<String> {

@@ -297,9 +297,9 @@ async fn elsewhere(
             (plural.to_owned(), flags.namespace.is_some())
         }
         (None, Source::Files(_)) => return Err(Failure::Input(unknown())),
-        (None, Source::Server(client)) => {
+        (None, Source::Server(server)) => {
             let kind = KubeKind::gvk(&gvk.group, &gvk.version, &gvk.kind);
-            let found = pinned_kind(client, &kind).await;
+            let found = pinned_kind(&server.client, &kind).await;
             let (resource, capabilities) = found.map_err(|_| Failure::Input(unknown()))?;
             (resource.plural, capabilities.scope == Scope::Namespaced)
         }

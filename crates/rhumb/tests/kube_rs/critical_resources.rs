@@ -172,3 +172,43 @@ rules:
     let excluded = format!("excludeResourceRules: {rule}");
     assert_eq!(tried(&client, &excluded).await, [""; 0]);
 }
+
+#[tokio::test]
+async fn an_operator_can_refuse_what_others_are_warned_of() {
+    let server = Server::start();
+    let client = server.client().await;
+    let policy = include_str!("../../../../examples/admission/policy.yaml");
+    let (policy, binding) = policy.split_once("\n---\n").expect("two documents");
+    for (plural, text) in [
+        ("validatingadmissionpolicies", policy),
+        ("validatingadmissionpolicybindings", binding),
+    ] {
+        let made = send(&client, Method::POST, plural, YAML, text.to_owned()).await;
+        assert_eq!(made.code, 201, "{made:?}");
+    }
+    let path = format!("{WEBHOOKS}?dryRun=All");
+    let refused = send(&client, Method::POST, &path, YAML, configuration("")).await;
+    assert_eq!(refused.code, 422, "{refused:?}");
+    let message = refused.body["message"].as_str().expect("a message");
+    let expect = "by excludeResourceRules: leases in kube-node-lease, leases in kube-system, pods in kube-system, nodes, ";
+    assert!(message.contains(expect), "{message}");
+    let by_name = "{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, kube-node-lease]}";
+    let outside = "{resources: ['*/*'], scope: Cluster}";
+    let accepted = [
+        "failurePolicy: Ignore".to_owned(),
+        "objectSelector: {matchLabels: {checked: by-me}}".to_owned(),
+        format!(
+            "namespaceSelector: {{matchExpressions: [{by_name}]}}\n    excludeResourceRules: [{outside}]"
+        ),
+        format!(
+            "excludeResourceRules: [{outside}, {{namespaces: [kube-system, kube-node-lease]}}]"
+        ),
+    ];
+    for more in accepted {
+        let answer = send(&client, Method::POST, &path, YAML, configuration(&more)).await;
+        assert_eq!(answer.code, 201, "{more}: {answer:?}");
+    }
+    let example = include_str!("../../../../examples/admission/webhook.yaml").to_owned();
+    let answer = send(&client, Method::POST, &path, YAML, example).await;
+    assert_eq!(answer.code, 201, "{answer:?}");
+}

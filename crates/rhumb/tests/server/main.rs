@@ -6,6 +6,7 @@ mod program;
 mod audit;
 mod authorization;
 mod edge;
+mod explain;
 mod hostile;
 mod label_index;
 mod lifecycle;

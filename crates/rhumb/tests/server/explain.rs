@@ -1,0 +1,387 @@
+//! `rhumb admission explain`: who would see a request, from files and from a running server.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::program::kubeconfig;
+use crate::support::{As, Server};
+
+const HOOKS: &str = r#"
+apiVersion: v1
+kind: List
+items:
+- apiVersion: admissionregistration.k8s.io/v1
+  kind: MutatingWebhookConfiguration
+  metadata: {name: sidecars}
+  webhooks:
+  - name: inject.example.com
+    sideEffects: Some
+    admissionReviewVersions: [v1]
+    clientConfig: {url: "https://127.0.0.1:1/"}
+    timeoutSeconds: 3
+    failurePolicy: Ignore
+    namespaceSelector: {matchLabels: {inject: "yes"}}
+    rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: labels}
+webhooks:
+- name: labels.example.com
+  sideEffects: None
+  admissionReviewVersions: [v1]
+  clientConfig: {url: "https://127.0.0.1:1/"}
+  rules: [{apiGroups: ["*"], apiVersions: ["*"], operations: ["*"], resources: ["*/*"]}]
+  # As the proposal spells it.
+  exclusionRules:
+  - {resources: [configmaps], objectNames: [web]}
+  - {Namespaces: [kube-system]}
+  - {resources: ["*/scale"]}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: few-replicas}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}]
+  matchConditions: [{name: many, expression: "object.spec.replicas > 1"}]
+  validations: [{expression: "object.spec.replicas < 5"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: few-replicas}
+spec: {policyName: few-replicas, validationActions: [Deny]}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop, labels: {inject: "yes"}}
+"#;
+
+/// A directory with files, and the program.
+struct Files(tempfile::TempDir);
+
+impl Files {
+    fn new() -> Files {
+        let files = Files(tempfile::tempdir().unwrap());
+        files.write("hooks.yaml", HOOKS);
+        files
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Explains a request about an object, with flags.
+    fn run(&self, object: &str, flags: &str) -> Output {
+        let object = self.write("object.yaml", object);
+        let hooks = self.0.path().join("hooks.yaml");
+        let mut command = explain(&object);
+        command.args(flags.split_whitespace());
+        command.arg("--configurations").arg(hooks);
+        command.output().unwrap()
+    }
+
+    /// What the table says of each participant, by name.
+    fn verdicts(&self, object: &str, flags: &str) -> Vec<String> {
+        let output = self.run(object, &format!("{flags} -o json"));
+        let explained: Value = serde_json::from_str(&success(output)).unwrap();
+        verdicts(&explained)
+    }
+}
+
+fn explain(object: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rhumb"));
+    command.args(["admission", "explain", "-f"]).arg(object);
+    command
+}
+
+fn success(output: Output) -> String {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn verdicts(explained: &Value) -> Vec<String> {
+    let text = |it: &Value, name: &str| it[name].as_str().unwrap_or_default().to_owned();
+    let shown = |it: &Value| {
+        let rule = it["rule"]
+            .as_u64()
+            .map_or(String::new(), |rule| format!(" {rule}"));
+        format!(
+            "{} {}{rule}",
+            text(it, "configuration"),
+            text(it, "verdict")
+        )
+    };
+    let participants = explained["participants"].as_array().unwrap();
+    participants.iter().map(shown).collect()
+}
+
+fn pod(namespace: &str) -> String {
+    format!(
+        "{{apiVersion: v1, kind: Pod, metadata: {{name: web, namespace: {namespace}}}, \
+         spec: {{containers: [{{name: c, image: i}}]}}}}"
+    )
+}
+
+fn deployment(replicas: &str) -> String {
+    format!(
+        "{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: web}}, spec: {{{replicas}}}}}"
+    )
+}
+
+#[test]
+fn a_table_shows_who_is_asked_in_which_order_and_why_others_are_not() {
+    let files = Files::new();
+    let table = success(files.run(&pod("shop"), ""));
+    assert_eq!(
+        table,
+        "CREATE pods web in shop, by kubernetes-admin\n\
+         \n\
+         ORDER  PHASE               CONFIGURATION  WEBHOOK OR BINDING  ON FAILURE  TIMEOUT  VERDICT\n\
+         1      mutating webhook    sidecars       inject.example.com  Ignore      3s       called\n\
+         -      validating policy   few-replicas   -                   Fail        -        no rule matches\n\
+         2      validating webhook  labels         labels.example.com  Fail        10s      called\n\
+         \n\
+         2 of 3 called\n"
+    );
+    let table = success(files.run(&pod("kube-system"), ""));
+    assert!(
+        table.contains("excluded by excludeResourceRules[1]: {\"namespaces\":[\"kube-system\"]}"),
+        "{table}"
+    );
+    assert!(
+        table.contains("note: the namespace \"kube-system\" is not known"),
+        "{table}"
+    );
+}
+
+#[test]
+fn what_a_request_is_decides_who_sees_it() {
+    let files = Files::new();
+    let table: &[(&str, &str, &[&str])] = &[
+        (
+            &pod("shop"),
+            "--dry-run",
+            &[
+                "sidecars RefusesDryRun",
+                "few-replicas NoRule",
+                "labels Called",
+            ],
+        ),
+        (
+            &pod("shop"),
+            "--operation DELETE",
+            &["sidecars NoRule", "few-replicas NoRule", "labels Called"],
+        ),
+        (
+            "{apiVersion: v1, kind: ConfigMap, metadata: {name: web}}",
+            "-n shop",
+            &[
+                "sidecars NoRule",
+                "few-replicas NoRule",
+                "labels Excluded 0",
+            ],
+        ),
+        // A name that is made later is nobody's.
+        (
+            "{apiVersion: v1, kind: ConfigMap, metadata: {generateName: web}}",
+            "-n shop",
+            &["sidecars NoRule", "few-replicas NoRule", "labels Called"],
+        ),
+        // The default of replicas is one.
+        (
+            &deployment(""),
+            "-n shop",
+            &["sidecars NoRule", "few-replicas Condition", "labels Called"],
+        ),
+        (
+            &deployment("replicas: 3"),
+            "-n shop",
+            &["sidecars NoRule", "few-replicas Called", "labels Called"],
+        ),
+        (
+            "{apiVersion: autoscaling/v1, kind: Scale, metadata: {name: web}}",
+            "-n shop --operation UPDATE --subresource scale --resource deployments.apps",
+            &[
+                "sidecars NoRule",
+                "few-replicas NoRule",
+                "labels Excluded 2",
+            ],
+        ),
+        (
+            "{apiVersion: policy/v1, kind: Eviction, metadata: {name: web}}",
+            "-n shop --subresource eviction",
+            &["sidecars NoRule", "few-replicas NoRule", "labels Called"],
+        ),
+        (
+            "{apiVersion: v1, kind: Node, metadata: {name: one}}",
+            "",
+            &["sidecars NoRule", "few-replicas NoRule", "labels Called"],
+        ),
+        (
+            "{apiVersion: example.com/v1, kind: Widget, metadata: {name: one}}",
+            "--resource widgets.example.com -n shop",
+            &["sidecars NoRule", "few-replicas NoRule", "labels Called"],
+        ),
+        // No webhook sees the configuration of webhooks.
+        (
+            "{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: x}}",
+            "",
+            &["sidecars Exempt", "few-replicas NoRule", "labels Exempt"],
+        ),
+    ];
+    for (object, flags, want) in table {
+        let got = files.verdicts(object, flags);
+        assert_eq!(got, *want, "{object} {flags}");
+    }
+}
+
+#[test]
+fn what_cannot_be_explained_is_named() {
+    let files = Files::new();
+    let broken = HOOKS.replace("namespaceSelector:", "namespaceSelecter:");
+    let broken = files.write("broken.yaml", &broken);
+    let other = files.write("other.yaml", &pod("x"));
+    let with = |path: &Path| format!("--configurations {}", path.display());
+    let table: &[(&str, String, &str)] = &[
+        ("", String::new(), "object.yaml: there is no object in it"),
+        ("[1, 2", String::new(), "object.yaml: yaml: "),
+        (
+            "[1, 2]",
+            String::new(),
+            "object.yaml: this is no object: it needs apiVersion and kind",
+        ),
+        (
+            "{kind: Pod}",
+            String::new(),
+            "this is no object: it needs apiVersion and kind",
+        ),
+        (
+            "{apiVersion: v1, kind: Pod}\n---\n{apiVersion: v1, kind: Pod}",
+            String::new(),
+            "there are 2 objects",
+        ),
+        (
+            "{apiVersion: v1, kind: Pot}",
+            String::new(),
+            "there is no built-in kind Pot",
+        ),
+        (
+            "{apiVersion: v2, kind: Pod}",
+            String::new(),
+            "there is no version \"v2\" of Pod; there is v1",
+        ),
+        (
+            "{apiVersion: v1, kind: Pod, metadata: 5}",
+            String::new(),
+            "the object cannot be read",
+        ),
+        (
+            &pod("shop"),
+            "--subresource nope".to_owned(),
+            "pods have no subresource \"nope\"",
+        ),
+        (
+            &pod("shop"),
+            "--subresource eviction".to_owned(),
+            "is a Eviction, not a Pod",
+        ),
+        (
+            &pod("shop"),
+            "--resource nodes".to_owned(),
+            "not sent to --resource nodes, but to pods",
+        ),
+        (
+            &pod("shop"),
+            "-n other".to_owned(),
+            "--namespace says \"other\"",
+        ),
+        (&pod("shop"), "--operation READ".to_owned(), "READ"),
+        (
+            "{apiVersion: v1, kind: Pod}",
+            "--operation DELETE".to_owned(),
+            "the object needs a metadata.name for DELETE",
+        ),
+        (
+            "{apiVersion: v1, kind: Node, metadata: {name: one, namespace: x}}",
+            String::new(),
+            "nodes are not in namespaces",
+        ),
+        (
+            "{apiVersion: autoscaling/v1, kind: Scale, metadata: {name: web}}",
+            "--subresource scale".to_owned(),
+            "choose one with --resource: replicationcontrollers, deployments.apps",
+        ),
+        (
+            &pod("shop"),
+            with(&broken),
+            "broken.yaml, document 1, item 1: unknown field \"webhooks[0].namespaceSelecter\"",
+        ),
+        (
+            &pod("shop"),
+            with(&other),
+            "other.yaml: there is no webhook configuration",
+        ),
+        (
+            &pod("shop"),
+            with(Path::new("/no/such/file")),
+            "/no/such/file",
+        ),
+    ];
+    for (object, flags, want) in table {
+        let output = files.run(object, flags);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{object} {flags}: {errors}");
+        assert!(errors.contains(want), "{object} {flags}: {errors}");
+        if errors.starts_with("rhumb: ") {
+            assert_eq!(errors.trim_end().lines().count(), 1, "{errors}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_running_server_is_asked_for_its_configurations() {
+    let server = Server::start(&[]);
+    let group = "/apis/admissionregistration.k8s.io/v1";
+    let create = [
+        (
+            "/api/v1/namespaces".to_owned(),
+            json!({"metadata": {"name": "shop", "labels": {"checked": "no"}}}),
+        ),
+        (
+            format!("{group}/validatingwebhookconfigurations"),
+            json!({"metadata": {"name": "labels"}, "webhooks": [{
+                "name": "labels.example.com",
+                "sideEffects": "None",
+                "failurePolicy": "Ignore",
+                "timeoutSeconds": 1,
+                "admissionReviewVersions": ["v1"],
+                "clientConfig": {"url": "https://127.0.0.1:1/"},
+                "rules": [{"apiGroups": [""], "apiVersions": ["*"], "operations": ["*"], "resources": ["pods"]}],
+                "excludeResourceRules": [{"namespaceSelector": {"matchLabels": {"checked": "no"}}}],
+            }]}),
+        ),
+    ];
+    for (path, body) in create {
+        let answer = server
+            .ask(As::Admin, Method::POST, &path, &body.to_string())
+            .await;
+        assert_eq!(answer.code, 201, "{}", answer.text());
+    }
+    let files = Files::new();
+    for (namespace, want) in [("shop", "labels Excluded 0"), ("default", "labels Called")] {
+        let object = files.write("object.yaml", &pod(namespace));
+        let mut command = explain(&object);
+        command.args(["-o", "json", "--kubeconfig"]);
+        command.arg(kubeconfig(server.directory.path()));
+        let explained: Value = serde_json::from_str(&success(command.output().unwrap())).unwrap();
+        assert_eq!(verdicts(&explained), [want], "{namespace}");
+        assert!(explained["notes"].is_null(), "{explained}");
+    }
+}
