@@ -1,10 +1,14 @@
 //! How a connection is made: TCP to the first address that answers, then TLS.
+//!
+//! HTTP/1.1 is what is offered, and HTTP/2 to those who speak nothing else. Many replicas may stand behind one
+//! address, and all calls over one connection would reach only one of them; and for small questions and answers,
+//! a connection of one's own is faster.
 
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,7 +17,7 @@ use futures_util::stream::FuturesUnordered;
 use http::Uri;
 use hyper_rustls::MaybeHttpsStream;
 use hyper_util::rt::TokioIo;
-use rustls::ClientConfig;
+use rustls::{AlertDescription, ClientConfig};
 use rustls_pki_types::ServerName;
 use thiserror::Error;
 use tokio::net::{TcpStream, lookup_host};
@@ -36,7 +40,10 @@ const MAX_CANDIDATES: usize = 16;
 pub(crate) struct Connector {
     pub(crate) server_name: ServerName<'static>,
     pub(crate) addresses: Arc<[Address]>,
-    pub(crate) tls: Arc<ClientConfig>,
+    pub(crate) http1: Arc<ClientConfig>,
+    pub(crate) http2: Arc<ClientConfig>,
+    /// Whether the server was found to speak HTTP/2 only.
+    pub(crate) prefers_http2: Arc<AtomicBool>,
     /// Each connection begins with another address, so that all of them are used.
     pub(crate) turn: Arc<AtomicUsize>,
 }
@@ -83,10 +90,25 @@ impl Service<Uri> for Connector {
 
 impl Connector {
     async fn connect(self) -> Result<Stream, ConnectError> {
+        let prefers_http2 = self.prefers_http2.load(Ordering::Relaxed);
+        let (first, second) = match prefers_http2 {
+            true => (&self.http2, &self.http1),
+            false => (&self.http1, &self.http2),
+        };
+        match self.connect_as(first).await {
+            Err(ConnectError::Tls(error)) if is_other_protocol(&error) => {
+                self.prefers_http2.store(!prefers_http2, Ordering::Relaxed);
+                self.connect_as(second).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn connect_as(&self, tls: &Arc<ClientConfig>) -> Result<Stream, ConnectError> {
         let candidates = self.candidates().await?;
         let tcp = first_of(candidates).await?;
-        let tls = TlsConnector::from(self.tls)
-            .connect(self.server_name, TokioIo::new(TokioIo::new(tcp)))
+        let tls = TlsConnector::from(tls.clone())
+            .connect(self.server_name.clone(), TokioIo::new(TokioIo::new(tcp)))
             .await
             .map_err(ConnectError::Tls)?;
         Ok(MaybeHttpsStream::from(tls))
@@ -110,6 +132,17 @@ impl Connector {
             _ => Ok(candidates),
         }
     }
+}
+
+/// Whether the server speaks something else than what was offered.
+fn is_other_protocol(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    matches!(
+        inner,
+        Some(rustls::Error::AlertReceived(
+            AlertDescription::NoApplicationProtocol
+        ))
+    )
 }
 
 /// Tries one address after the other. One that is silent holds the next only for a moment, and may still win.

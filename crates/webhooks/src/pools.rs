@@ -44,7 +44,6 @@ pub(crate) struct Key {
     server_name: ServerName<'static>,
     /// In order, so that it does not matter in which they were given.
     addresses: Arc<[Address]>,
-    multiplexed: bool,
 }
 
 impl Key {
@@ -55,7 +54,6 @@ impl Key {
             ca_bundle: target.ca_bundle().map(|bundle| bundle.digest),
             server_name: target.server_name().clone(),
             addresses: addresses.into(),
-            multiplexed: target.multiplexed(),
         }
     }
 }
@@ -72,7 +70,9 @@ impl Pool {
         let connector = Connector {
             server_name: key.server_name.clone(),
             addresses: key.addresses.clone(),
-            tls: Arc::new(roots.client_config(key.multiplexed)?),
+            http1: Arc::new(roots.client_config(b"http/1.1")?),
+            http2: Arc::new(roots.client_config(b"h2")?),
+            prefers_http2: Arc::default(),
             turn: Arc::default(),
         };
         let http = legacy::Client::builder(TokioExecutor::new())

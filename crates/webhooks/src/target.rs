@@ -1,7 +1,6 @@
 //! Whom to call: a URL or a service, and whose certificates to believe.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,7 +54,6 @@ struct Parts {
     server_name: ServerName<'static>,
     place: Place,
     ca_bundle: Option<CaBundle>,
-    multiplexed: bool,
 }
 
 #[derive(Debug)]
@@ -105,7 +103,6 @@ impl Target {
         Ok(Target(Arc::new(Parts {
             url: format!("https://{at}{}", clean_path(uri.path())),
             server_name: server_name(&host)?,
-            multiplexed: is_loopback(&host),
             place: Place::Fixed(Address { host, port }),
             ca_bundle: CaBundle::of(ca_bundle),
         })))
@@ -127,7 +124,6 @@ impl Target {
         Ok(Target(Arc::new(Parts {
             url,
             server_name: server_name(&host)?,
-            multiplexed: false,
             place: Place::Service(service),
             ca_bundle: CaBundle::of(ca_bundle),
         })))
@@ -149,13 +145,6 @@ impl Target {
     pub(crate) fn ca_bundle(&self) -> Option<&CaBundle> {
         self.0.ca_bundle.as_ref()
     }
-
-    /// Whether HTTP/2 is offered. Many replicas may stand behind the address of a service or a remote host, and
-    /// all calls over one connection would reach only one of them. That is why upstream, too, offers it to its
-    /// own machine alone (kubernetes#75791).
-    pub(crate) fn multiplexed(&self) -> bool {
-        self.0.multiplexed
-    }
 }
 
 impl CaBundle {
@@ -171,11 +160,6 @@ impl CaBundle {
 fn server_name(host: &str) -> Result<ServerName<'static>, TargetError> {
     ServerName::try_from(host.to_owned())
         .map_err(|_| TargetError::ServerName(quote(host).to_string()))
-}
-
-fn is_loopback(host: &str) -> bool {
-    host.eq_ignore_ascii_case("localhost")
-        || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 /// The path as Go's `path.Join` leaves it: it begins with a slash, does not end with one, and has no dots.
@@ -267,7 +251,6 @@ mod tests {
             &ServerName::try_from("hook.ns.svc").unwrap()
         );
         assert!(target.ca_bundle().is_none());
-        assert!(!target.multiplexed());
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl Roots {
     }
 
     /// Sessions are never resumed: that would skip the look at the certificate, which may have expired since.
-    pub(crate) fn client_config(&self, http2: bool) -> Result<ClientConfig, CallError> {
+    pub(crate) fn client_config(&self, protocol: &[u8]) -> Result<ClientConfig, CallError> {
         let provider = Arc::new(ring::default_provider());
         let failed = |error: String| CallError::CaBundle(error);
         let webpki =
@@ -64,10 +64,7 @@ impl Roots {
             .with_custom_certificate_verifier(Arc::new(verifier))
             .with_no_client_auth();
         config.resumption = Resumption::disabled();
-        config.alpn_protocols = match http2 {
-            true => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
-            false => vec![b"http/1.1".to_vec()],
-        };
+        config.alpn_protocols = vec![protocol.to_vec()];
         Ok(config)
     }
 }

@@ -31,7 +31,10 @@ impl<'a> Sight<'a> {
         object: Option<&Object>,
         namespace: Option<Value>,
     ) -> Result<Sight<'a>, Status> {
-        let version = |object: &Object| attributes.shown(names, object).map(Value::Object);
+        let version = |object: &Object| {
+            let shown = attributes.shown(names, object)?;
+            Ok(Value::Object(shown.into_owned()))
+        };
         let facts = attributes.facts(object)?;
         let user = attributes.call.user;
         let request = Request {

@@ -1,5 +1,7 @@
 //! Objects in the version in which somebody outside wants to see them, and back.
 
+use std::borrow::Cow;
+
 use rhumb_admission::Names;
 use rhumb_api::Object;
 use rhumb_meta::{GroupVersionKind, Status};
@@ -38,12 +40,18 @@ enum Shape<'a> {
 
 impl Attributes<'_> {
     /// The object under these names.
-    pub(super) fn shown(&self, names: &Names, object: &Object) -> Result<Object, Status> {
+    pub(super) fn shown<'o>(
+        &self,
+        names: &Names,
+        object: &'o Object,
+    ) -> Result<Cow<'o, Object>, Status> {
+        let version = match self.shape(names)? {
+            Shape::Stored(_, version, _) if version.served.conversion.is_some() => version,
+            _ => return Ok(Cow::Borrowed(object)),
+        };
         let mut object = object.clone();
-        if let Shape::Stored(_, version, _) = self.shape(names)? {
-            self.call.api.to_served(version, &mut object);
-        }
-        Ok(object)
+        self.call.api.to_served(version, &mut object);
+        Ok(Cow::Owned(object))
     }
 
     /// What somebody made of the object under these names, with its defaults, in the form in which it was admitted.

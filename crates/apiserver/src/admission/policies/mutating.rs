@@ -91,7 +91,7 @@ impl MutatingPolicies {
                     Ok(None) => {}
                     Ok(Some(new)) => {
                         changed |= *object != new;
-                        let seen = attributes.shown(names, &new)?;
+                        let seen = attributes.shown(names, &new)?.into_owned();
                         sight.set_object(Value::Object(seen));
                         *object = new;
                     }

@@ -1,5 +1,6 @@
 //! One question to one webhook.
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -36,19 +37,19 @@ impl Refusal {
 
 /// What a webhook is shown: objects in the version that it reads.
 #[derive(Debug)]
-pub(super) struct Seen {
-    pub(super) object: Option<Object>,
-    old: Option<Object>,
+pub(super) struct Seen<'o> {
+    pub(super) object: Option<Cow<'o, Object>>,
+    old: Option<Cow<'o, Object>>,
     options: Option<Object>,
 }
 
-impl Seen {
+impl<'o> Seen<'o> {
     pub(super) fn new(
-        attributes: &Attributes<'_>,
+        attributes: &Attributes<'o>,
         names: &Names,
-        object: Option<&Object>,
-    ) -> Result<Seen, Status> {
-        let version = |object: &Object| attributes.shown(names, object);
+        object: Option<&'o Object>,
+    ) -> Result<Seen<'o>, Status> {
+        let version = |object: &'o Object| attributes.shown(names, object);
         Ok(Seen {
             object: object.map(version).transpose()?,
             old: attributes.old.map(version).transpose()?,
@@ -64,7 +65,7 @@ impl Webhooks {
         attributes: &Attributes<'_>,
         hook: &Hook,
         names: &Names,
-        seen: &Seen,
+        seen: &Seen<'_>,
         name: &str,
     ) -> Result<Answer, Refusal> {
         let webhook = &hook.webhook;
@@ -175,7 +176,7 @@ fn check_dry_run(name: &str, effects: SideEffects) -> Result<(), Refusal> {
 fn request<'a>(
     attributes: &'a Attributes<'_>,
     names: &'a Names,
-    seen: &'a Seen,
+    seen: &'a Seen<'_>,
     name: &'a str,
     uid: &'a str,
 ) -> Result<Request<'a>, Status> {
@@ -192,8 +193,8 @@ fn request<'a>(
         },
         operation: attributes.operation,
         user: user_info(attributes.call.user),
-        object: seen.object.as_ref(),
-        old: seen.old.as_ref(),
+        object: seen.object.as_deref(),
+        old: seen.old.as_deref(),
         dry_run: attributes.dry_run,
         options: seen.options.as_ref(),
     })

@@ -1,5 +1,6 @@
 //! Webhooks that may change the object, one after the other.
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use rhumb_admission::Names;
@@ -102,7 +103,8 @@ impl Webhooks {
         let Some(patch) = read_patch(&answer)? else {
             return Ok(false);
         };
-        let (Some(object), Some(before)) = (object, seen.object) else {
+        let before = seen.object.map(Cow::into_owned);
+        let (Some(object), Some(before)) = (object, before) else {
             return Err(Refusal::Internal(Status::internal_error(format_args!(
                 "admission webhook {:?} attempted to modify the object, which is not supported for this operation",
                 hook.webhook.name

@@ -31,7 +31,7 @@ impl Webhooks {
         let mut left_out = LeftOut::default();
         self.leave_out(attributes, &hooks, &plan, &mut left_out);
         let mut asked: Vec<(&Hook, usize)> = Vec::new();
-        let mut versions: Vec<(Names, Seen)> = Vec::new();
+        let mut versions: Vec<(Names, Seen<'_>)> = Vec::new();
         for step in &plan.steps {
             let Some(hook) = hooks.all.get(step.webhook()) else {
                 continue;
@@ -71,7 +71,7 @@ impl Webhooks {
         hook: &Hook,
         index: usize,
         names: &Names,
-        seen: &Seen,
+        seen: &Seen<'_>,
         name: &str,
     ) -> Result<(), Status> {
         let begun = Instant::now();
