@@ -31,9 +31,9 @@ pub(crate) struct Arguments {
     /// How many write at a time what a webhook is asked about.
     #[arg(long, value_delimiter = ',', default_value = "1,8")]
     writers: Vec<usize>,
-    /// What webhooks that are asked speak, each in a process of its own.
+    /// What webhooks that are asked speak at best, each in a process of its own.
     ///
-    /// API servers ask services over HTTP/1.1, and only their own machine over HTTP/2.
+    /// kube-apiserver asks its own machine over HTTP/2 where it can, rhumb over HTTP/1.1.
     #[arg(long, value_delimiter = ',', default_value = "1.1,2")]
     webhook_http: Vec<Http>,
     /// A table for people, or JSON.

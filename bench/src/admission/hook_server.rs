@@ -29,7 +29,7 @@ pub(super) const REFUSED: &str = "probe";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// What it speaks.
+    /// What it speaks at best.
     #[arg(long)]
     http: Http,
 }
@@ -113,10 +113,10 @@ pub(crate) async fn serve(arguments: Arguments) -> Result<()> {
         .with_no_client_auth()
         .with_single_cert(vec![certificate.der().clone()], private)?;
     // Who asks for the counts speaks the older one, and names none.
-    tls.alpn_protocols = vec![match arguments.http {
-        Http::One => b"http/1.1".to_vec(),
-        Http::Two => b"h2".to_vec(),
-    }];
+    tls.alpn_protocols = match arguments.http {
+        Http::One => vec![b"http/1.1".to_vec()],
+        Http::Two => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+    };
     let acceptor = TlsAcceptor::from(Arc::new(tls));
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let introduction = Introduction {

@@ -47,7 +47,7 @@ pub(super) fn print(arguments: &Arguments, excluded: &[Excluded], asked: &[Colum
     for column in asked {
         let (server, http, seen) = (&column.server, column.http, column.webhook);
         println!(
-            "{server}, HTTP/{http}: {} calls over {} connections",
+            "{server}, a webhook with HTTP/{http}: {} calls over {} connections",
             seen.calls, seen.connections
         );
     }
@@ -137,7 +137,7 @@ fn asked_targets(columns: &[Column]) -> Vec<Target> {
             ] {
                 targets.push(Target {
                     what: format!(
-                        "{measure} that a webhook (HTTP/{}) adds to a create, writers: {}; rhumb over kube-apiserver",
+                        "{measure} that a webhook with HTTP/{} adds to a create, writers: {}; rhumb over kube-apiserver",
                         ours.http, own.writers
                     ),
                     measured: ratio,
