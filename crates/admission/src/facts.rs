@@ -60,7 +60,7 @@ pub struct Facts<'a> {
     pub subresource: &'a str,
     /// Empty where nobody knows it yet, and for a collection.
     pub name: &'a str,
-    /// Empty outside of namespaces. That of a namespace that is changed or deleted is its own name.
+    /// Empty outside of namespaces. That of a namespace is its own name.
     pub namespace: &'a str,
 }
 

@@ -26,7 +26,7 @@ impl Attributes<'_> {
             equivalents,
             subresource: self.subresource(),
             name: self.known_name(object),
-            namespace: self.own_namespace(),
+            namespace: self.own_namespace(object),
         })
     }
 
@@ -38,10 +38,10 @@ impl Attributes<'_> {
         }
     }
 
-    /// A namespace that exists counts as being in itself.
-    pub(super) fn own_namespace(&self) -> &str {
+    /// A namespace counts as being in itself, also a new one that has its name.
+    pub(super) fn own_namespace<'a>(&'a self, object: Option<&'a Object>) -> &'a str {
         if self.is_below("", "namespaces") {
-            return self.call.name();
+            return self.known_name(object);
         }
         self.call.namespace().unwrap_or_default()
     }

@@ -113,8 +113,8 @@ impl Attributes<'_> {
 /// One rule about writes. Every method lets everything pass unless it says otherwise.
 #[async_trait]
 pub trait Plugin: Debug + Send + Sync {
-    /// May change the object (there is none in a deletion), or refuse it. Asked once for each write; in an update
-    /// again whenever somebody else was quicker.
+    /// May change the object (there is none in a deletion), or refuse it. Asked once for each write, or twice if a
+    /// webhook or a policy changed what others had seen; in an update again whenever somebody else was quicker.
     async fn mutate(
         &self,
         _attributes: &Attributes<'_>,

@@ -76,7 +76,7 @@ impl Attributes<'_> {
     pub(super) async fn namespace_labels(&self, are_needed: bool) -> NamespaceLabels {
         let is_changed = self.is_about("", "namespaces")
             && matches!(self.operation, Operation::Create | Operation::Update);
-        let namespace = self.own_namespace();
+        let namespace = self.own_namespace(None);
         if !are_needed || (namespace.is_empty() && !is_changed) {
             return NamespaceLabels::Unasked;
         }

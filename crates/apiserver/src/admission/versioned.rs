@@ -152,3 +152,29 @@ fn named(mut object: Object, kind: &GroupVersionKind) -> Object {
     object.insert("kind".into(), kind.kind.to_string().into());
     object
 }
+
+#[cfg(test)]
+mod tests {
+    use rhumb_api::SubresourceKind;
+
+    use super::*;
+
+    #[test]
+    fn what_is_sent_to_subresources_is_known() {
+        for kind in rhumb_api::kinds::all() {
+            for subresource in &kind.subresources {
+                let Some(sent) = &subresource.object else {
+                    continue;
+                };
+                let is_known = SENT_TO_SUBRESOURCES.iter().any(|known| {
+                    (known.0, known.1, known.2) == (&*sent.group, &*sent.version, &*sent.kind)
+                });
+                // Nothing is sent to what only a node can answer.
+                assert!(
+                    is_known || subresource.kind == SubresourceKind::Node,
+                    "{sent}"
+                );
+            }
+        }
+    }
+}

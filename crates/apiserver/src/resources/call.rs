@@ -109,10 +109,10 @@ impl Call<'_> {
     }
 
     /// Waits for somebody outside, without holding up other requests.
-    pub async fn wait<T>(&self, waits: impl Future<Output = T>) -> T {
+    pub async fn wait<T>(&self, waits: impl Future<Output = T>) -> Result<T, Status> {
         match self.place {
             Some(place) => place.lend(waits).await,
-            None => waits.await,
+            None => Ok(waits.await),
         }
     }
 

@@ -17,6 +17,8 @@ const WATCHES_MAX: usize = 100_000;
 
 const TOO_MANY_REQUESTS: &str = "Too many requests, please try again later.";
 
+const TOO_MANY_WAIT: &str = "Too many requests wait for webhooks, please try again later.";
+
 /// How many requests may have lent their places at a time.
 const LENT_MAX: usize = 1000;
 
@@ -30,10 +32,11 @@ pub struct Place {
 
 impl Place {
     /// Lets others have the place while the request waits for somebody outside, so that one who does not answer holds
-    /// only those requests that need him. When too many wait already, they keep their places.
-    pub async fn lend<T>(&self, waits: impl Future<Output = T>) -> T {
+    /// only those requests that need him. When too many wait already, this one has to come back later: no place is
+    /// ever held for somebody outside.
+    pub async fn lend<T>(&self, waits: impl Future<Output = T>) -> Result<T, Status> {
         let Ok(_lender) = self.lenders.try_acquire() else {
-            return waits.await;
+            return Err(Status::too_many_requests(TOO_MANY_WAIT, 1));
         };
         let held = self.take();
         let was_held = held.is_some();
@@ -43,7 +46,7 @@ impl Place {
             let permit = self.room.clone().acquire_owned().await.ok();
             *self.permit.lock().unwrap_or_else(PoisonError::into_inner) = permit;
         }
-        result
+        Ok(result)
     }
 
     fn take(&self) -> Option<OwnedSemaphorePermit> {
@@ -155,10 +158,29 @@ mod tests {
                 let other = inflight.enter(&info).unwrap();
                 assert!(other.is_some());
             })
-            .await;
+            .await
+            .unwrap();
         assert_eq!(inflight.enter(&info).unwrap_err().code, 429);
         drop(place);
         assert!(inflight.enter(&info).is_ok());
+    }
+
+    #[tokio::test]
+    async fn no_place_is_held_for_somebody_outside_however_many_wait() {
+        let inflight = InFlight {
+            lenders: Arc::new(Semaphore::new(1)),
+            ..InFlight::new(1, 2)
+        };
+        let info = RequestInfo::new(&Method::DELETE, "/api/v1/pods", &Query::default());
+        let enter = || inflight.enter(&info).unwrap().expect("a place");
+        let (first, second) = (enter(), enter());
+        first
+            .lend(async {
+                let refused = second.lend(std::future::pending::<()>()).await;
+                assert_eq!(refused.unwrap_err().code, 429);
+            })
+            .await
+            .unwrap();
     }
 
     #[test]

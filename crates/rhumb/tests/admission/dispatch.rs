@@ -184,7 +184,8 @@ async fn validating_webhooks_are_asked_at_once_and_mutating_ones_in_turn() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_webhook_holds_only_what_it_wants_to_see() {
-    let cluster = Cluster::start().await;
+    // Far fewer writes are handled at a time than wait for the webhook.
+    let cluster = Cluster::start_with(&["--max-mutating-requests-inflight=5"]).await;
     cluster.webhook.on("/slow", after_ms(3000));
     for flavor in [Validating, Mutating] {
         cluster

@@ -357,6 +357,33 @@ async fn what_is_left_out_is_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_left_out_by_resource_is_counted_across_changes() {
+    let cluster = Cluster::start().await;
+    let hook = || {
+        let exclusions = json!([{"resources": ["configmaps"], "namespaces": ["default"]}]);
+        cluster.hook("hook").excluding(exclusions)
+    };
+    cluster.register(Validating, "hook", [hook()]).await;
+    for name in ["a", "b"] {
+        cluster.must_make(CONFIG_MAPS, config_map(name)).await;
+    }
+    // Another configuration makes all decisions void, but not the counts.
+    cluster.register(Validating, "other", []).await;
+    cluster.must_make(CONFIG_MAPS, config_map("c")).await;
+    let labels = [
+        ("name", "hook.example.com"),
+        ("kind", "webhook"),
+        ("type", "validating"),
+        ("operation", "CREATE"),
+        ("group", ""),
+        ("resource", "configmaps"),
+    ];
+    let name = "rhumb_admission_exclusion_rule_exclusions_total";
+    assert_eq!(cluster.metric(name, &labels).await, 3.0);
+    assert!(cluster.webhook.asked("/hook").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_left_out_of_a_write_is_counted_once() {
     let cluster = Cluster::start().await;
     let rules = json!([{"resources": ["configmaps"], "resourceNames": ["c"]}]);

@@ -70,10 +70,9 @@ impl<P: Headed> Hooks<P> {
         if attributes.call.is_own || facts.is_exempt_from_policies() {
             return Ok(Invocations::default());
         }
-        let hooks = self.in_force(attributes);
-        if hooks.is_empty() {
+        let Some(hooks) = self.in_force(attributes) else {
             return Ok(Invocations::default());
-        }
+        };
         let are_labels_needed = hooks.iter().any(needs_namespace);
         let mut matcher = Matcher {
             attributes,
@@ -84,7 +83,7 @@ impl<P: Headed> Hooks<P> {
             excluded: Vec::new(),
         };
         let mut invocations = Invocations::default();
-        for hook in hooks {
+        for hook in hooks.iter() {
             matcher.add(hook, &mut invocations)?;
         }
         matcher.annotate(self.flavor.plural());
@@ -103,7 +102,7 @@ fn needs_namespace<P: Headed>(hook: &Hook<P>) -> bool {
 impl Matcher<'_> {
     fn add<P: Headed>(
         &mut self,
-        hook: Hook<P>,
+        hook: &Hook<P>,
         invocations: &mut Invocations<P>,
     ) -> Result<(), Status> {
         let head = hook.policy.it.head();
@@ -139,7 +138,7 @@ impl Matcher<'_> {
                 return Ok(());
             }
         };
-        for binding in hook.bindings {
+        for binding in &hook.bindings {
             if let Some(criteria) = &binding.it.criteria {
                 match self.sees(criteria, &binding.it.name, &binding.exclusions)? {
                     Ok(Some(_)) => {}
@@ -150,12 +149,13 @@ impl Matcher<'_> {
                     }
                 }
             }
-            match params::collect(self.attributes, source, binding.it.params.as_ref()) {
+            let params = binding.it.params.as_ref();
+            match params::collect(self.attributes, self.object, source, params) {
                 Err(error) => misconfigured(Some(&binding.it), error),
                 Ok(params) if params.is_empty() => {}
                 Ok(params) => invocations.all.push(Invocation {
                     policy: hook.policy.clone(),
-                    binding,
+                    binding: binding.clone(),
                     names: names.clone(),
                     params,
                 }),
@@ -194,10 +194,13 @@ impl Matcher<'_> {
                     step: self.step,
                     operation: self.attributes.operation,
                 };
-                let resource = &self.attributes.call.resource.group_resource;
-                exclusions.count(self.counts, counted, resource, 1);
-                if self.attributes.call.annotations.is_some() {
-                    self.excluded.push(format!("{name}[{rule}]"));
+                // The second round of changes is about the same write.
+                if !self.attributes.rounds.is_second() {
+                    let resource = &self.attributes.call.resource.group_resource;
+                    exclusions.count(self.counts, counted, resource, 1);
+                    if self.attributes.call.annotations.is_some() {
+                        self.excluded.push(format!("{name}[{rule}]"));
+                    }
                 }
                 Ok(None)
             }

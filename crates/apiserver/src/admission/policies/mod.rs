@@ -20,7 +20,7 @@ use super::webhooks::Outside;
 use super::{Attributes, Plugin};
 use hooks::Hooks;
 
-/// How long the expressions of a policy may take for one write.
+/// How long the expressions of all policies of a kind may take for one write.
 const TIME_MAX: Duration = Duration::from_secs(1);
 
 /// The plugin that asks validating policies.

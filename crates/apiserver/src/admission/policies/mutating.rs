@@ -35,14 +35,18 @@ impl MutatingPolicies {
             let rounds = &attributes.rounds;
             rounds.enter(Who::Policies, object.as_deref());
             let namespace = attributes.namespace_object().await?;
+            let deadline = Instant::now() + TIME_MAX;
             for invocation in &found.all {
                 for param in &invocation.params {
                     let turn = Turn {
                         invocation,
                         param,
                         namespace: namespace.as_ref(),
+                        deadline,
                     };
                     self.take_turn(attributes, &turn, object.as_deref_mut(), &mut errors)?;
+                    // Others want to be served too.
+                    tokio::task::yield_now().await;
                 }
             }
             rounds.leave(Who::Policies, object.as_deref());
@@ -60,9 +64,7 @@ impl MutatingPolicies {
         object: Option<&mut Object>,
         errors: &mut Vec<Misconfigured>,
     ) -> Result<(), Status> {
-        let Turn {
-            invocation, param, ..
-        } = turn;
+        let invocation = turn.invocation;
         let policy = &invocation.policy.it;
         let namespace = turn.namespace.cloned();
         let names = &invocation.names;
@@ -79,7 +81,7 @@ impl MutatingPolicies {
         if let Some(object) = object {
             for number in 0..policy.len() {
                 let begun = Instant::now();
-                let outcome = change_once(attributes, turn, &sight, param, number, begun);
+                let outcome = change_once(attributes, turn, &sight, number);
                 let binding = &invocation.binding.it.name;
                 let counts = &self.outside.counts;
                 counts.mutated(
@@ -118,7 +120,7 @@ impl MutatingPolicies {
         let begun = Instant::now();
         let params = Input::from(turn.param.value.as_ref());
         let params = policy.head.params.is_some().then_some(&params);
-        let judged = policy.judge(&sight.inputs(), params, begun + TIME_MAX);
+        let judged = policy.judge(&sight.inputs(), params, turn.deadline);
         let counted = Counted {
             name: &policy.head.name,
             kind: "policy",
@@ -144,6 +146,7 @@ struct Turn<'a> {
     invocation: &'a Invocation<MutatingPolicy>,
     param: &'a Param,
     namespace: Option<&'a Value>,
+    deadline: Instant,
 }
 
 impl Turn<'_> {
@@ -176,18 +179,16 @@ fn change_once(
     attributes: &Attributes<'_>,
     turn: &Turn<'_>,
     sight: &Sight<'_>,
-    param: &Param,
     number: usize,
-    begun: Instant,
 ) -> Result<Option<Object>, String> {
     let Invocation { policy, names, .. } = turn.invocation;
     let policy = &policy.it;
     let Some(Value::Object(before)) = sight.object() else {
         return Ok(None);
     };
-    let params = Input::from(param.value.as_ref());
+    let params = Input::from(turn.param.value.as_ref());
     let params = policy.head.params.is_some().then_some(&params);
-    let change = policy.change(number, &sight.inputs(), params, begun + TIME_MAX)?;
+    let change = policy.change(number, &sight.inputs(), params, turn.deadline)?;
     let patched = match change {
         Change::Apply(configuration) => attributes
             .apply(names, before, configuration)

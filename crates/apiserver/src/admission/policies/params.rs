@@ -13,6 +13,9 @@ use crate::Api;
 use crate::admission::Attributes;
 use crate::resources::{Resource, Storage, Version};
 
+/// How many sets of parameters a binding may have.
+const PARAMS_MAX: usize = 1000;
+
 /// Where parameters of a kind are.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Source<'a> {
@@ -57,13 +60,14 @@ pub(super) fn source<'a>(api: &'a Api, kind: &ParamKind) -> Result<Source<'a>, S
 /// The parameters of a binding. None at all means that the policy is not to be asked.
 pub(super) fn collect(
     attributes: &Attributes<'_>,
+    object: Option<&Object>,
     source: Option<Source<'_>>,
     reference: Option<&ParamRef>,
 ) -> Result<Vec<Param>, String> {
     let (Some(source), Some(reference)) = (source, reference) else {
         return Ok(vec![Param::none()]);
     };
-    let namespace = source.namespace(attributes, reference)?;
+    let namespace = source.namespace(attributes, object, reference)?;
     let found = match &reference.choice {
         ParamChoice::Name(name) => source.named(namespace, name)?.into_iter().collect(),
         ParamChoice::Selector(selector) => {
@@ -71,6 +75,11 @@ pub(super) fn collect(
         }
         ParamChoice::Nothing => return Err("one of name or selector must be provided".to_owned()),
     };
+    if found.len() > PARAMS_MAX {
+        return Err(format!(
+            "more than {PARAMS_MAX} params found for policy binding"
+        ));
+    }
     if found.is_empty() && reference.must_exist {
         return Err(
             "no params found for policy binding with `Deny` parameterNotFoundAction".to_owned(),
@@ -87,6 +96,7 @@ impl Source<'_> {
     fn namespace<'a>(
         &self,
         attributes: &'a Attributes<'_>,
+        object: Option<&'a Object>,
         reference: &'a ParamRef,
     ) -> Result<Option<&'a str>, String> {
         let named = &*reference.namespace;
@@ -99,7 +109,7 @@ impl Source<'_> {
                 ),
             };
         }
-        match (named, attributes.own_namespace()) {
+        match (named, attributes.own_namespace(object)) {
             ("", "") => Err(
                 "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
                     .to_owned(),
@@ -124,9 +134,10 @@ impl Source<'_> {
             labels,
             fields: &everything,
             after: None,
-            limit: usize::MAX,
+            limit: PARAMS_MAX + 1,
         };
-        cache.select(&snapshot, &asked).cloned().collect()
+        let selected = cache.select(&snapshot, &asked);
+        selected.take(PARAMS_MAX + 1).cloned().collect()
     }
 
     fn param(&self, api: &Api, entry: &Entry) -> Result<Param, String> {

@@ -5,13 +5,14 @@ use std::time::Instant;
 
 use rhumb_admission::{Annotation, Binding, Decision, Names, ValidatingPolicy, Verdict};
 use rhumb_api::Object;
-use rhumb_expressions::Input;
+use rhumb_expressions::{Input, Inputs};
 use rhumb_meta::status::StatusCause;
 use rhumb_meta::{Status, StatusReason};
 use serde_json::json;
 
 use super::hooks::Known;
 use super::invocation::{Invocation, Misconfigured};
+use super::params::Param;
 use super::{TIME_MAX, ValidatingPolicies};
 use crate::admission::Attributes;
 use crate::admission::counts::{Checked, Counted};
@@ -21,6 +22,13 @@ use crate::admission::seen::Sight;
 const ANNOTATION_BYTES_MAX: usize = 10 * 1024;
 
 const FAILURE: &str = "validation.policy.admission.k8s.io/validation_failure";
+
+/// A policy that is asked now, with one set of parameters.
+struct Case<'a> {
+    invocation: &'a Invocation<ValidatingPolicy>,
+    param: &'a Param,
+    deadline: Instant,
+}
 
 /// A write that may not go on.
 struct Denial {
@@ -44,6 +52,7 @@ impl ValidatingPolicies {
         let mut denials: Vec<Denial> = found.misconfigured.into_iter().map(Denial::from).collect();
         if !found.all.is_empty() {
             let namespace = attributes.namespace_object().await?;
+            let deadline = Instant::now() + TIME_MAX;
             let mut sights: Vec<(Names, Sight<'_>)> = Vec::new();
             let mut notes: Vec<(String, Notes)> = Vec::new();
             for invocation in &found.all {
@@ -64,7 +73,17 @@ impl ValidatingPolicies {
                     notes.push((policy.to_owned(), Notes::new()));
                 }
                 if let (Some((_, sight)), Some((_, notes))) = (sights.get(at), notes.last_mut()) {
-                    self.ask(attributes, invocation, sight, notes, &mut denials);
+                    let inputs = sight.inputs();
+                    for param in &invocation.params {
+                        let case = Case {
+                            invocation,
+                            param,
+                            deadline,
+                        };
+                        self.ask(attributes, &case, &inputs, notes, &mut denials);
+                        // Others want to be served too.
+                        tokio::task::yield_now().await;
+                    }
                 }
             }
             publish(attributes, &notes);
@@ -78,39 +97,37 @@ impl ValidatingPolicies {
     fn ask(
         &self,
         attributes: &Attributes<'_>,
-        invocation: &Invocation<ValidatingPolicy>,
-        sight: &Sight<'_>,
+        case: &Case<'_>,
+        inputs: &Inputs<'_>,
         notes: &mut Notes,
         denials: &mut Vec<Denial>,
     ) {
+        let invocation = case.invocation;
         let policy = &invocation.policy.it;
         let binding = &invocation.binding;
-        let inputs = sight.inputs();
-        for param in &invocation.params {
-            let begun = Instant::now();
-            let params = Input::from(param.value.as_ref());
-            let has_params = policy.head.params.is_some();
-            let verdict = policy.validate(&inputs, has_params.then_some(&params), begun + TIME_MAX);
-            self.count_conditions(attributes, policy, &verdict, begun);
-            for (number, decision) in verdict.decisions.into_iter().enumerate() {
-                let denied = match decision {
-                    Decision::Admitted => continue,
-                    Decision::Ignored => {
-                        self.check(policy, binding, Checked::Allowed, Some(""), begun);
-                        continue;
-                    }
-                    Decision::Denied { message, reason } => (message, reason),
-                    Decision::Failed { message } => (message, String::new()),
-                };
-                self.act(attributes, invocation, number, denied, begun, denials);
-            }
-            for annotation in verdict.annotations {
-                match annotation {
-                    Annotation::Publish { key, value } => add_note(notes, key, value),
-                    Annotation::Failed { message } => {
-                        self.check(policy, binding, Checked::Denied, Some(&message), begun);
-                        denials.push(Denial::new(invocation, message, String::new()));
-                    }
+        let begun = Instant::now();
+        let params = Input::from(case.param.value.as_ref());
+        let has_params = policy.head.params.is_some();
+        let verdict = policy.validate(inputs, has_params.then_some(&params), case.deadline);
+        self.count_conditions(attributes, policy, &verdict, begun);
+        for (number, decision) in verdict.decisions.into_iter().enumerate() {
+            let denied = match decision {
+                Decision::Admitted => continue,
+                Decision::Ignored => {
+                    self.check(policy, binding, Checked::Allowed, Some(""), begun);
+                    continue;
+                }
+                Decision::Denied { message, reason } => (message, reason),
+                Decision::Failed { message } => (message, String::new()),
+            };
+            self.act(attributes, invocation, number, denied, begun, denials);
+        }
+        for annotation in verdict.annotations {
+            match annotation {
+                Annotation::Publish { key, value } => add_note(notes, key, value),
+                Annotation::Failed { message } => {
+                    self.check(policy, binding, Checked::Denied, Some(&message), begun);
+                    denials.push(Denial::new(invocation, message, String::new()));
                 }
             }
         }

@@ -84,6 +84,12 @@ impl Webhooks {
             .target
             .as_ref()
             .map_err(|error| Refusal::failed(format!("could not get REST client: {error}"), 500))?;
+        let Ok(_room) = hook.room.try_acquire() else {
+            return Err(Refusal::failed(
+                "too many requests wait for it already",
+                503,
+            ));
+        };
         let answer = self
             .outside
             .client
@@ -128,12 +134,16 @@ impl Webhooks {
         };
         let ignored = hook.webhook.failure == FailurePolicy::Ignore;
         let (why, code) = match &refusal {
-            Refusal::Failed { code, .. } if ignored => {
+            Refusal::Failed { reason, code } if ignored => {
+                hook.tell(reason, true);
                 counts.answered(counted, elapsed, false, *code);
                 counts.failed_open(counted);
                 return Settled::FailedOpen;
             }
-            Refusal::Failed { code, .. } => (Rejection::CallFailed, *code),
+            Refusal::Failed { reason, code } => {
+                hook.tell(reason, false);
+                (Rejection::CallFailed, *code)
+            }
             Refusal::Denied(status) => (Rejection::Denied, code_of(status)),
             Refusal::Internal(_) => (Rejection::Internal, 0),
         };
@@ -186,11 +196,7 @@ fn request<'a>(
         asked: &attributes.asked()?.names,
         subresource: attributes.subresource(),
         name,
-        namespace: match attributes.own_namespace() {
-            // A new namespace, too, is told as its own.
-            "" if attributes.is_below("", "namespaces") => name,
-            namespace => namespace,
-        },
+        namespace: attributes.own_namespace(seen.object.as_deref()),
         operation: attributes.operation,
         user: user_info(attributes.call.user),
         object: seen.object.as_deref(),

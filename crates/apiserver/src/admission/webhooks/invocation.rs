@@ -17,14 +17,14 @@ use crate::admission::namespaces::NamespaceLabels;
 use crate::admission::seen::Sight;
 
 /// How long the conditions of a webhook may take for one write.
-const CONDITIONS_TIME_MAX: Duration = Duration::from_secs(1);
+const CONDITIONS_TIME_MAX: Duration = Duration::from_millis(100);
 
 /// Whom exclusion rules left out, for the audit log.
 #[derive(Debug, Default)]
 pub(super) struct LeftOut(Vec<String>);
 
 impl Webhooks {
-    /// What is to be done about a write, as far as that does not depend on the object.
+    /// What is to be done about a write, as far as that does not depend on the object. Whom it leaves out is counted.
     pub(super) fn plan(
         &self,
         attributes: &Attributes<'_>,
@@ -43,15 +43,18 @@ impl Webhooks {
             },
             labels: namespace.revision(),
         };
-        let is_lasting = namespace.is_lasting();
-        if is_lasting && let Some(plan) = hooks.plans.get(&sort) {
+        if !namespace.is_lasting() {
+            return self
+                .make_plan(attributes, hooks, namespace, &sort)
+                .map(Arc::new);
+        }
+        let counts = !self.is_second_round(attributes);
+        if let Some(plan) = hooks.plans.get(&sort, counts) {
             return Ok(plan);
         }
-        let plan = Arc::new(self.make_plan(attributes, hooks, namespace, &sort)?);
-        if is_lasting {
-            let gone = hooks.plans.keep(&sort, plan.clone());
-            hooks.gather(&gone);
-        }
+        let plan = self.make_plan(attributes, hooks, namespace, &sort)?;
+        let (plan, gone) = hooks.plans.keep(&sort, plan, counts);
+        hooks.gather(&gone);
         Ok(plan)
     }
 
@@ -80,19 +83,15 @@ impl Webhooks {
         Ok(Plan::new(sort, steps, excluded))
     }
 
-    /// Counts whom the plan left out, and notes it for the audit log.
-    pub(super) fn leave_out(
+    /// Notes for the audit log whom the plan left out.
+    pub(super) fn note_left_out(
         &self,
         attributes: &Attributes<'_>,
         hooks: &Hooks,
         plan: &Plan,
         left_out: &mut LeftOut,
     ) {
-        if plan.excluded.is_empty() || self.is_second_round(attributes) {
-            return;
-        }
-        plan.count();
-        if attributes.call.annotations.is_some() {
+        if attributes.call.annotations.is_some() && !self.is_second_round(attributes) {
             for &(number, rule) in &plan.excluded {
                 left_out
                     .0
@@ -188,7 +187,7 @@ impl Webhooks {
         let judged = webhook
             .conditions
             .judge(&mut scope, &mut budget, webhook.failure);
-        let excluded = matches!(judged.met, Met::No { .. });
+        let excluded = matches!(judged.met, Met::No { .. } | Met::Ignored);
         let counted = self.counted(attributes, hook);
         let counts = &self.outside.counts;
         counts.conditions(counted, begun.elapsed(), judged.errors, excluded);

@@ -12,11 +12,12 @@ mod plans;
 mod services;
 mod validating;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use rhumb_admission::Flavor;
 use rhumb_api::Object;
+use rhumb_cache::Cache;
 use rhumb_meta::Status;
 use rhumb_webhooks::Client;
 
@@ -49,6 +50,8 @@ impl Default for Outside {
 #[derive(Debug)]
 pub(super) struct Webhooks {
     flavor: Flavor,
+    /// Of the configurations; nothing where they are not served.
+    cache: OnceLock<Option<Cache>>,
     hooks: Derived<Hooks>,
     outside: Outside,
 }
@@ -57,6 +60,7 @@ impl Webhooks {
     pub(super) fn new(flavor: Flavor, outside: &Outside) -> Webhooks {
         Webhooks {
             flavor,
+            cache: OnceLock::new(),
             hooks: Derived::default(),
             outside: outside.clone(),
         }

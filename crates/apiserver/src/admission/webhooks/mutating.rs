@@ -34,7 +34,7 @@ impl Webhooks {
         let namespace = attributes.namespace_labels(hooks.need_labels).await;
         let plan = self.plan(attributes, &hooks, &namespace)?;
         let mut left_out = LeftOut::default();
-        self.leave_out(attributes, &hooks, &plan, &mut left_out);
+        self.note_left_out(attributes, &hooks, &plan, &mut left_out);
         let outcome = async {
             for step in &plan.steps {
                 let index = step.webhook();
@@ -42,8 +42,11 @@ impl Webhooks {
                     continue;
                 };
                 let seen = object.as_deref();
-                let at = (hook, step);
+                let at = (&**hook, step);
                 let names = self.step(attributes, at, seen, &namespace, &mut left_out)?;
+                if !hook.webhook.conditions.is_empty() {
+                    tokio::task::yield_now().await;
+                }
                 if let Some(names) = names
                     && attributes.rounds.may_ask(Who::Webhooks, &hook.webhook.id)
                 {
@@ -99,7 +102,8 @@ impl Webhooks {
             .map_err(Refusal::Internal)?;
         let seen = Seen::new(attributes, names, object.as_deref()).map_err(Refusal::Internal)?;
         let question = self.ask(attributes, hook, names, &seen, &name);
-        let answer = attributes.call.wait(question).await?;
+        let answer = attributes.call.wait(question).await;
+        let answer = answer.map_err(Refusal::Internal)??;
         let Some(patch) = read_patch(&answer)? else {
             return Ok(false);
         };

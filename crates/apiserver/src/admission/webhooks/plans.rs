@@ -80,7 +80,7 @@ impl Plan {
     }
 
     /// One more write of this sort.
-    pub(super) fn count(&self) {
+    fn count(&self) {
         self.writes.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -113,22 +113,43 @@ pub(super) struct Plans {
 }
 
 impl Plans {
-    pub(super) fn get(&self, sort: &Sort<'_>) -> Option<Arc<Plan>> {
+    /// The plan for a write, which is counted if it counts. That is done while the plan is known: whoever takes it out
+    /// reads the counts afterwards.
+    pub(super) fn get(&self, sort: &Sort<'_>, counts: bool) -> Option<Arc<Plan>> {
         let hash = self.hasher.hash_one(sort);
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        known.get(&hash).filter(|plan| plan.is_for(sort)).cloned()
+        let plan = known.get(&hash).filter(|plan| plan.is_for(sort))?;
+        if counts {
+            plan.count();
+        }
+        Some(plan.clone())
     }
 
-    /// Keeps a plan, and gives those that have to go for it.
-    pub(super) fn keep(&self, sort: &Sort<'_>, plan: Arc<Plan>) -> Vec<Arc<Plan>> {
+    /// Keeps a plan, unless somebody else was faster; gives the one that is kept, and those that had to go for it.
+    pub(super) fn keep(
+        &self,
+        sort: &Sort<'_>,
+        plan: Plan,
+        counts: bool,
+    ) -> (Arc<Plan>, Vec<Arc<Plan>>) {
         let hash = self.hasher.hash_one(sort);
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let mut gone: Vec<Arc<Plan>> = Vec::new();
-        if known.len() >= PLANS_MAX {
-            gone.extend(known.drain().map(|(_, plan)| plan));
+        let kept = match known.get(&hash).filter(|known| known.is_for(sort)) {
+            Some(kept) => kept.clone(),
+            None => {
+                if known.len() >= PLANS_MAX {
+                    gone.extend(known.drain().map(|(_, plan)| plan));
+                }
+                let plan = Arc::new(plan);
+                gone.extend(known.insert(hash, plan.clone()));
+                plan
+            }
+        };
+        if counts {
+            kept.count();
         }
-        gone.extend(known.insert(hash, plan));
-        gone
+        (kept, gone)
     }
 
     pub(super) fn all(&self) -> Vec<Arc<Plan>> {
@@ -155,16 +176,16 @@ mod tests {
         }
     }
 
-    fn plan(sort: &Sort<'_>) -> Arc<Plan> {
-        Arc::new(Plan::new(sort, Vec::new(), vec![(0, 1)]))
+    fn plan(sort: &Sort<'_>) -> Plan {
+        Plan::new(sort, Vec::new(), vec![(0, 1)])
     }
 
     #[test]
     fn a_plan_is_for_its_sort_only() {
         let (plans, pods) = (Plans::default(), resource());
         let here = sort(&pods, "here");
-        assert!(plans.keep(&here, plan(&here)).is_empty());
-        assert!(plans.get(&here).is_some());
+        assert!(plans.keep(&here, plan(&here), false).1.is_empty());
+        assert!(plans.get(&here, false).is_some());
         let others = [
             sort(&pods, "there"),
             Sort {
@@ -181,20 +202,23 @@ mod tests {
             },
         ];
         for other in others {
-            assert!(plans.get(&other).is_none(), "{other:?}");
+            assert!(plans.get(&other, false).is_none(), "{other:?}");
         }
     }
 
     #[test]
-    fn no_count_is_lost_and_none_is_told_twice() {
-        let pods = resource();
-        let plan = plan(&sort(&pods, "here"));
-        assert!(plan.take_counts().is_none());
-        plan.count();
-        plan.count();
-        let counts = plan.take_counts().expect("two writes");
-        assert_eq!((counts.writes, counts.webhooks), (2, &[(0, 1)][..]));
-        assert!(plan.take_counts().is_none());
+    fn every_write_is_counted_once_whoever_made_the_plan() {
+        let (plans, pods) = (Plans::default(), resource());
+        let here = sort(&pods, "here");
+        let (first, _) = plans.keep(&here, plan(&here), true);
+        // Two made it at the same time.
+        let (second, gone) = plans.keep(&here, plan(&here), true);
+        assert!(Arc::ptr_eq(&first, &second) && gone.is_empty());
+        plans.get(&here, true);
+        plans.get(&here, false);
+        let counts = first.take_counts().expect("writes");
+        assert_eq!((counts.writes, counts.webhooks), (3, &[(0, 1)][..]));
+        assert!(first.take_counts().is_none());
     }
 
     #[test]
@@ -204,7 +228,7 @@ mod tests {
         for number in 0..=PLANS_MAX {
             let namespace = number.to_string();
             let sort = sort(&pods, &namespace);
-            gone += plans.keep(&sort, plan(&sort)).len();
+            gone += plans.keep(&sort, plan(&sort), false).1.len();
         }
         assert_eq!((plans.all().len(), gone), (1, PLANS_MAX));
     }

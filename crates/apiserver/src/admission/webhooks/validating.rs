@@ -29,15 +29,18 @@ impl Webhooks {
         let namespace = attributes.namespace_labels(hooks.need_labels).await;
         let plan = self.plan(attributes, &hooks, &namespace)?;
         let mut left_out = LeftOut::default();
-        self.leave_out(attributes, &hooks, &plan, &mut left_out);
+        self.note_left_out(attributes, &hooks, &plan, &mut left_out);
         let mut asked: Vec<(&Hook, usize)> = Vec::new();
         let mut versions: Vec<(Names, Seen<'_>)> = Vec::new();
         for step in &plan.steps {
             let Some(hook) = hooks.all.get(step.webhook()) else {
                 continue;
             };
-            let at = (hook, step);
+            let at = (&**hook, step);
             let names = self.step(attributes, at, object, &namespace, &mut left_out)?;
+            if !hook.webhook.conditions.is_empty() {
+                tokio::task::yield_now().await;
+            }
             let Some(names) = names else {
                 continue;
             };
@@ -61,7 +64,7 @@ impl Webhooks {
             let (names, seen) = &versions[at];
             self.ask_one(attributes, hook, index, names, seen, name)
         });
-        let answers = attributes.call.wait(join_all(questions)).await;
+        let answers = attributes.call.wait(join_all(questions)).await?;
         answers.into_iter().collect()
     }
 
