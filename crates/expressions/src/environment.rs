@@ -28,6 +28,7 @@ pub struct Environment {
     /// The variables declared so far, where there can be any.
     variables: Option<Arc<Struct>>,
     request_resource: bool,
+    authorizer: bool,
     patches: bool,
 }
 
@@ -54,6 +55,7 @@ impl Environment {
             params: None,
             variables: None,
             request_resource: true,
+            authorizer: true,
             patches: false,
         }
     }
@@ -72,6 +74,14 @@ impl Environment {
         Environment {
             patches: true,
             ..Environment::policy(has_params)
+        }
+    }
+
+    /// The same without `authorizer`: messages cannot ask who may do what.
+    pub fn without_authorizer(self) -> Environment {
+        Environment {
+            authorizer: false,
+            ..self
         }
     }
 
@@ -98,6 +108,7 @@ impl Environment {
             params: params.map(of),
             variables: Some(no_variables()),
             request_resource: false,
+            authorizer: true,
             patches: false,
         }
     }
@@ -120,8 +131,8 @@ impl Environment {
             "request" => (REQUEST.clone(), Root::Request),
             "params" => (self.params.clone()?, Root::Params),
             "namespaceObject" => (NAMESPACE.clone(), Root::NamespaceObject),
-            "authorizer" => (AUTHORIZER.clone(), Root::Authorizer),
-            "authorizer.requestResource" if self.request_resource => {
+            "authorizer" if self.authorizer => (AUTHORIZER.clone(), Root::Authorizer),
+            "authorizer.requestResource" if self.authorizer && self.request_resource => {
                 (RESOURCE_CHECK.clone(), Root::RequestResource)
             }
             "variables" => (Type::Struct(self.variables.clone()?), Root::Variables),

@@ -121,6 +121,25 @@ fn configuration(value: &Cel) -> Result<Object, String> {
     }
 }
 
+/// Whole numbers are written without a point, whatever their type was.
+fn plain_numbers(value: Value) -> Value {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let text = number.to_string();
+            let whole = text
+                .strip_suffix(".0")
+                .and_then(|text| text.parse::<i64>().ok());
+            whole.map_or(Value::Number(number), Value::from)
+        }
+        Value::Array(items) => items.into_iter().map(plain_numbers).collect(),
+        Value::Object(fields) => {
+            let fields = fields.into_iter();
+            Value::Object(fields.map(|(name, it)| (name, plain_numbers(it))).collect())
+        }
+        other => other,
+    }
+}
+
 fn operations(value: &Cel) -> Result<Value, String> {
     let Cel::List(list) = value else {
         return Err("type mismatch: JSONPatchType.expression should evaluate to array".to_owned());
@@ -142,7 +161,7 @@ fn operations(value: &Cel) -> Result<Value, String> {
             let value = value.to_json().map_err(|error| {
                 format!("JSONPath valueExpression evaluated to a type that could not marshal to JSON: {error}")
             })?;
-            operation.insert("value".into(), value);
+            operation.insert("value".into(), plain_numbers(value));
         }
         Ok(Value::Object(operation))
     };

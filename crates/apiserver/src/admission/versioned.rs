@@ -67,6 +67,18 @@ impl Attributes<'_> {
                 .map(|decoded| named(decoded.object, &names.kind))
                 .map_err(Status::internal_error)
         };
+        let kind = &names.kind;
+        for (field, own) in [
+            ("apiVersion", kind.group_version().to_string()),
+            ("kind", kind.kind.to_string()),
+        ] {
+            if patched[field] != own {
+                return Err(Status::internal_error(format_args!(
+                    "the {field} {own} of the object cannot become {}",
+                    patched[field]
+                )));
+            }
+        }
         match self.shape(names)? {
             Shape::Stored(resource, version, storage) => {
                 let mut object = decode(version.schema)?;
@@ -100,9 +112,9 @@ impl Attributes<'_> {
         names: &Names,
         patch: &JsonPatch,
         before: Object,
-    ) -> Result<Value, PatchFailure> {
-        let schema = self.schema(names).map_err(|_| PatchFailure::Other)?;
-        patch.apply(self.call.api.table, schema, Value::Object(before))
+    ) -> Result<Result<Value, PatchFailure>, Status> {
+        let schema = self.schema(names)?;
+        Ok(patch.apply(self.call.api.table, schema, Value::Object(before)))
     }
 
     fn schema(&self, names: &Names) -> Result<TypeId, Status> {

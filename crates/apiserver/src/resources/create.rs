@@ -40,8 +40,6 @@ pub(super) async fn create_object(
     mut object: Object,
     dry_run: bool,
 ) -> Result<Object, Status> {
-    object.set_meta("uid", uuid::Uuid::new_v4().to_string());
-    object.set_time("creationTimestamp", call.now);
     call.admit_create(&mut object, dry_run).await?;
     let generated = object.name().is_empty() && !object.meta_str("generateName").is_empty();
     if !generated {
@@ -220,8 +218,6 @@ impl Call<'_> {
     /// An object of the server's own, with all that a client's would get.
     pub(crate) async fn complete_new(&self, object: &mut Object) -> Result<Claim, Status> {
         self.to_stored(object)?;
-        object.set_meta("uid", uuid::Uuid::new_v4().to_string());
-        object.set_time("creationTimestamp", self.now);
         self.admit_create(object, false).await?;
         self.prepare_create(object, false).await
     }

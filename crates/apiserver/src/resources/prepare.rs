@@ -5,7 +5,6 @@ use rhumb_meta::Status;
 use rhumb_meta::field::ErrorList;
 
 use super::create::place_in_namespace;
-use super::update::check_name;
 use super::{Call, Claim, Resource, Storage, Version};
 use crate::objects::{Metadata, MetadataMut};
 use crate::{Api, admission};
@@ -86,7 +85,7 @@ impl Call<'_> {
         self.api.to_served(self.version, object);
     }
 
-    /// What admission makes of a new object.
+    /// What admission makes of a new object. By which uid it is known and since when, nobody but the server says.
     pub(super) async fn admit_create(
         &self,
         object: &mut Object,
@@ -95,11 +94,13 @@ impl Call<'_> {
         let attributes = self.attributes(admission::Operation::Create, None, dry_run);
         let chain = &self.api.admission;
         chain.mutate(&attributes, Some(object)).await?;
-        if object.uid().is_empty() || object.meta_str("creationTimestamp").is_empty() {
+        if !matches!(object.resource_version(), "" | "0") {
             return Err(Status::internal_error(
-                "system metadata was not initialized",
+                "resourceVersion should not be set on objects to be created",
             ));
         }
+        object.set_meta("uid", uuid::Uuid::new_v4().to_string());
+        object.set_time("creationTimestamp", self.now);
         place_in_namespace(self, object)
     }
 
@@ -152,10 +153,11 @@ impl Call<'_> {
         let attributes = self.attributes(admission::Operation::Update, Some(old), dry_run);
         let chain = &self.api.admission;
         if part != Part::Admitted {
+            let version = new.resource_version().to_owned();
             chain.mutate(&attributes, Some(&mut new)).await?;
-            // Whoever changed it cannot have moved it.
-            place_in_namespace(self, &mut new)?;
-            check_name(self, &new)?;
+            if new.resource_version() != version {
+                return Err(self.modified(self.name()));
+            }
         }
         let claim = if part.is_main() {
             self.complete(&mut new, Some(old), dry_run)?

@@ -47,6 +47,18 @@ impl Compiler {
         );
     }
 
+    /// A message, which cannot ask who may do what.
+    pub(super) fn check_message(&self, expression: &View<'_>, errors: &mut ErrorList) {
+        let environment = self.environment.clone().without_authorizer();
+        check(
+            &environment,
+            expression,
+            expression.str(),
+            Want::String,
+            errors,
+        );
+    }
+
     /// The same without the space around it, as upstream shows some of them.
     pub(super) fn check_trimmed(&self, expression: &View<'_>, want: Want, errors: &mut ErrorList) {
         let text = expression.str().trim();

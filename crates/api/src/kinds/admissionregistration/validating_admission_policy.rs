@@ -128,7 +128,7 @@ fn validate_validation(item: &View<'_>, compiler: &Compiler, errors: &mut ErrorL
             "must be non-empty if specified",
         );
     } else if !message_expression.is_empty() {
-        compiler.check(&message_expression, Want::String, errors);
+        compiler.check_message(&message_expression, errors);
     }
     let message = item.field("message");
     if is_blank(&message) {

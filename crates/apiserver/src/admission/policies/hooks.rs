@@ -11,6 +11,7 @@ use rhumb_api::gates::Feature;
 use rhumb_cache::{Cache, Entry};
 use rhumb_meta::Revision;
 
+use super::pace::Pace;
 use crate::admission::Attributes;
 use crate::admission::derived::Derived;
 use crate::admission::exclusions::Exclusions;
@@ -38,6 +39,7 @@ pub(super) struct Known<T> {
     revision: Revision,
     pub(super) it: T,
     pub(super) exclusions: Exclusions,
+    pub(super) pace: Pace,
 }
 
 type ByName<T> = HashMap<String, Arc<Known<T>>>;
@@ -163,6 +165,7 @@ fn known<T>(
                 revision: entry.revision(),
                 it: read(&object),
                 exclusions: Exclusions::default(),
+                pace: Pace::default(),
             };
             Some((name, Arc::new(known)))
         };

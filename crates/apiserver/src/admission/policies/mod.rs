@@ -6,6 +6,7 @@
 mod hooks;
 mod invocation;
 mod mutating;
+mod pace;
 mod params;
 mod validating;
 
@@ -21,7 +22,7 @@ use super::{Attributes, Plugin};
 use hooks::Hooks;
 
 /// How long the expressions of all policies of a kind may take for one write.
-const TIME_MAX: Duration = Duration::from_secs(1);
+const TIME_MAX: Duration = Duration::from_secs(10);
 
 /// The plugin that asks validating policies.
 #[derive(Debug)]

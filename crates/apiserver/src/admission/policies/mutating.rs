@@ -17,7 +17,7 @@ use crate::admission::Attributes;
 use crate::admission::counts::Counted;
 use crate::admission::rounds::Who;
 use crate::admission::seen::Sight;
-use crate::resources::{JsonPatch, PatchFailure};
+use crate::resources::JsonPatch;
 
 impl MutatingPolicies {
     pub(super) async fn change(
@@ -44,9 +44,9 @@ impl MutatingPolicies {
                         namespace: namespace.as_ref(),
                         deadline,
                     };
-                    self.take_turn(attributes, &turn, object.as_deref_mut(), &mut errors)?;
-                    // Others want to be served too.
-                    tokio::task::yield_now().await;
+                    let object = object.as_deref_mut();
+                    let take = || self.take_turn(attributes, &turn, object, &mut errors);
+                    invocation.policy.pace.run(take).await?;
                 }
             }
             rounds.leave(Who::Policies, object.as_deref());
@@ -195,13 +195,12 @@ fn change_once(
             .map_err(|error| format!("error applying patch: {error}"))?,
         Change::Patch(operations) => {
             let patch = JsonPatch::parse(operations.to_string().as_bytes())?;
-            match attributes.patch(names, &patch, before.clone()) {
+            let patched = attributes.patch(names, &patch, before.clone());
+            match patched.map_err(|status| status.message)? {
                 Ok(patched) => patched,
                 // A patch that tests for something else is not for this object.
-                Err(PatchFailure::Test) => return Ok(None),
-                Err(PatchFailure::Other) => {
-                    return Err("JSON Patch: the patch does not apply to the object".to_owned());
-                }
+                Err(failure) if failure.is_test => return Ok(None),
+                Err(failure) => return Err(format!("JSON Patch: {failure}")),
             }
         }
     };

@@ -80,9 +80,8 @@ impl ValidatingPolicies {
                             param,
                             deadline,
                         };
-                        self.ask(attributes, &case, &inputs, notes, &mut denials);
-                        // Others want to be served too.
-                        tokio::task::yield_now().await;
+                        let ask = || self.ask(attributes, &case, &inputs, notes, &mut denials);
+                        invocation.policy.pace.run(ask).await;
                     }
                 }
             }

@@ -113,7 +113,9 @@ impl Webhooks {
         for (key, value) in &answer.annotations {
             attributes.call.annotate(format!("{name}/{key}"), value);
         }
-        for warning in &answer.warnings {
+        // What does not fit into a header is dropped, as upstream does.
+        let is_fit = |warning: &&String| !warning.is_empty() && !warning.contains(['\n', '\r']);
+        for warning in answer.warnings.iter().filter(is_fit) {
             attributes.call.warn(warning);
         }
     }

@@ -13,6 +13,7 @@ use super::Webhooks;
 use super::hooks::{Hook, Hooks};
 use super::plans::{Plan, Sort, Step};
 use crate::admission::Attributes;
+use crate::admission::counts::Counted;
 use crate::admission::namespaces::NamespaceLabels;
 use crate::admission::seen::Sight;
 
@@ -188,7 +189,13 @@ impl Webhooks {
             .conditions
             .judge(&mut scope, &mut budget, webhook.failure);
         let excluded = matches!(judged.met, Met::No { .. } | Met::Ignored);
-        let counted = self.counted(attributes, hook);
+        let counted = Counted {
+            step: match self.flavor {
+                Flavor::Mutating => "admit",
+                Flavor::Validating => "validate",
+            },
+            ..self.counted(attributes, hook)
+        };
         let counts = &self.outside.counts;
         counts.conditions(counted, begun.elapsed(), judged.errors, excluded);
         match judged.met {

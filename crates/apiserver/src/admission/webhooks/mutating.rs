@@ -114,9 +114,12 @@ impl Webhooks {
                 hook.webhook.name
             ))));
         };
-        let patched = attributes.patch(names, &patch, before).map_err(|_| {
+        let patched = attributes
+            .patch(names, &patch, before)
+            .map_err(Refusal::Internal)?;
+        let patched = patched.map_err(|error| {
             Refusal::Internal(Status::internal_error(format_args!(
-                "the patch of admission webhook {:?} does not apply to the object",
+                "the patch of admission webhook {:?} does not apply: {error}",
                 hook.webhook.name
             )))
         })?;

@@ -19,12 +19,22 @@ pub(super) struct Operation {
     value: Value,
 }
 
-/// Why a patch does not apply. Clients are not told more than that.
+/// Why an operation does not apply.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum PatchFailure {
+enum Cause {
     /// A test did not hold.
     Test,
     Other,
+}
+
+/// An operation of a patch that does not apply. Clients are told no more than that; others want to know which.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{op} operation does not apply: {}: {path:?}", if *.is_test { "testing value failed" } else { "doc is missing path" })]
+pub(crate) struct PatchFailure {
+    op: String,
+    path: String,
+    /// Whether it is a test that did not hold.
+    pub(crate) is_test: bool,
 }
 
 /// The operations of a patch, or what is wrong with it in Go's words.
@@ -87,11 +97,11 @@ impl Operation {
         document: &mut Value,
         work: &mut Work,
         speller: &mut Speller<'_>,
-    ) -> Result<(), PatchFailure> {
+    ) -> Result<(), Cause> {
         let path = self.path.as_deref().map(|path| speller.pointer(path));
-        let path = &*path.ok_or(PatchFailure::Other)?;
+        let path = &*path.ok_or(Cause::Other)?;
         let from = self.from.as_deref().map(|from| speller.pointer(from));
-        let from = || from.as_deref().ok_or(PatchFailure::Other);
+        let from = || from.as_deref().ok_or(Cause::Other);
         if matches!(self.op.as_str(), "add" | "remove" | "move" | "copy") {
             work.count_moved(document, path)?;
         }
@@ -111,7 +121,7 @@ impl Operation {
                 let copy = get(container, &key)?.cloned().unwrap_or_default();
                 work.copied_bytes += size_of(&copy);
                 if work.copied_bytes > COPIED_BYTES_MAX {
-                    return Err(PatchFailure::Other);
+                    return Err(Cause::Other);
                 }
                 add(document, path, copy)
             }
@@ -120,7 +130,7 @@ impl Operation {
                 let (container, key) = find(document, path)?;
                 is_same(get(container, &key)?.unwrap_or(&Value::Null), &self.value)
             }
-            _ => Err(PatchFailure::Other),
+            _ => Err(Cause::Other),
         }
     }
 }
@@ -134,12 +144,12 @@ struct Work {
 
 impl Work {
     /// Counts the items of the list that the path leads into, if it does.
-    fn count_moved(&mut self, document: &mut Value, path: &str) -> Result<(), PatchFailure> {
+    fn count_moved(&mut self, document: &mut Value, path: &str) -> Result<(), Cause> {
         if let Ok((Value::Array(items), _)) = find(document, path) {
             self.moved_items += items.len();
         }
         if self.moved_items > MOVED_ITEMS_MAX {
-            return Err(PatchFailure::Other);
+            return Err(Cause::Other);
         }
         Ok(())
     }
@@ -153,23 +163,28 @@ pub(super) fn apply(
 ) -> Result<Value, PatchFailure> {
     let mut work = Work::default();
     for operation in operations {
-        operation.apply(&mut document, &mut work, speller)?;
+        let applied = operation.apply(&mut document, &mut work, speller);
+        applied.map_err(|cause| PatchFailure {
+            op: operation.op.clone(),
+            path: operation.path.clone().unwrap_or_default(),
+            is_test: cause == Cause::Test,
+        })?;
     }
     Ok(document)
 }
 
-fn is_same(value: &Value, expected: &Value) -> Result<(), PatchFailure> {
+fn is_same(value: &Value, expected: &Value) -> Result<(), Cause> {
     if value == expected {
         Ok(())
     } else {
-        Err(PatchFailure::Test)
+        Err(Cause::Test)
     }
 }
 
 /// The object or list that holds what a path names, and the last step to it.
-fn find<'d>(document: &'d mut Value, path: &str) -> Result<(&'d mut Value, String), PatchFailure> {
+fn find<'d>(document: &'d mut Value, path: &str) -> Result<(&'d mut Value, String), Cause> {
     let mut steps = path.split('/').skip(1).map(unescape);
-    let mut last = steps.next().ok_or(PatchFailure::Other)?;
+    let mut last = steps.next().ok_or(Cause::Other)?;
     let mut container = document;
     for step in steps {
         container = match container {
@@ -180,12 +195,12 @@ fn find<'d>(document: &'d mut Value, path: &str) -> Result<(&'d mut Value, Strin
             }
             _ => None,
         }
-        .ok_or(PatchFailure::Other)?;
+        .ok_or(Cause::Other)?;
         last = step;
     }
     match container {
         Value::Object(_) | Value::Array(_) => Ok((container, last)),
-        _ => Err(PatchFailure::Other),
+        _ => Err(Cause::Other),
     }
 }
 
@@ -194,29 +209,29 @@ fn unescape(step: &str) -> String {
 }
 
 /// A place among so many; negative ones count from the end.
-fn index(step: &str, count: usize) -> Result<usize, PatchFailure> {
-    let given: i64 = step.parse().map_err(|_| PatchFailure::Other)?;
+fn index(step: &str, count: usize) -> Result<usize, Cause> {
+    let given: i64 = step.parse().map_err(|_| Cause::Other)?;
     let index = if given < 0 {
-        given + i64::try_from(count).map_err(|_| PatchFailure::Other)?
+        given + i64::try_from(count).map_err(|_| Cause::Other)?
     } else {
         given
     };
     usize::try_from(index)
         .ok()
         .filter(|&index| index < count)
-        .ok_or(PatchFailure::Other)
+        .ok_or(Cause::Other)
 }
 
 /// What an object has not is `None`; a list must have it.
-fn get<'c>(container: &'c Value, key: &str) -> Result<Option<&'c Value>, PatchFailure> {
+fn get<'c>(container: &'c Value, key: &str) -> Result<Option<&'c Value>, Cause> {
     match container {
         Value::Object(fields) => Ok(fields.get(key)),
         Value::Array(items) => Ok(items.get(index(key, items.len())?)),
-        _ => Err(PatchFailure::Other),
+        _ => Err(Cause::Other),
     }
 }
 
-fn add(document: &mut Value, path: &str, value: Value) -> Result<(), PatchFailure> {
+fn add(document: &mut Value, path: &str, value: Value) -> Result<(), Cause> {
     let (container, key) = find(document, path)?;
     match container {
         Value::Object(fields) => {
@@ -227,27 +242,27 @@ fn add(document: &mut Value, path: &str, value: Value) -> Result<(), PatchFailur
             let at = index(&key, items.len() + 1)?;
             items.insert(at, value);
         }
-        _ => return Err(PatchFailure::Other),
+        _ => return Err(Cause::Other),
     }
     Ok(())
 }
 
-fn remove(document: &mut Value, path: &str) -> Result<Value, PatchFailure> {
+fn remove(document: &mut Value, path: &str) -> Result<Value, Cause> {
     let (container, key) = find(document, path)?;
     match container {
-        Value::Object(fields) => fields.remove(&key).ok_or(PatchFailure::Other),
+        Value::Object(fields) => fields.remove(&key).ok_or(Cause::Other),
         Value::Array(items) => {
             let at = index(&key, items.len())?;
             Ok(items.remove(at))
         }
-        _ => Err(PatchFailure::Other),
+        _ => Err(Cause::Other),
     }
 }
 
-fn replace(document: &mut Value, path: &str, value: Value) -> Result<(), PatchFailure> {
+fn replace(document: &mut Value, path: &str, value: Value) -> Result<(), Cause> {
     if path.is_empty() {
         if !value.is_object() && !value.is_array() {
-            return Err(PatchFailure::Other);
+            return Err(Cause::Other);
         }
         *document = value;
         return Ok(());
@@ -261,7 +276,7 @@ fn replace(document: &mut Value, path: &str, value: Value) -> Result<(), PatchFa
             let at = index(&key, items.len())?;
             items[at] = value;
         }
-        _ => return Err(PatchFailure::Other),
+        _ => return Err(Cause::Other),
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ use crate::http::Reply;
 use crate::objects::{Metadata, MetadataMut};
 use crate::request::WriteOptions;
 use crate::resources::codec::Expected;
+use crate::resources::create::place_in_namespace;
 use crate::resources::write::{Change, Current, Edit};
 use crate::resources::{Call, Claim};
 
@@ -44,6 +45,7 @@ async fn bind_pod(asked: &Call<'_>, call: &Call<'_>, name: &str) -> Result<Reply
             "name in URL does not match name in Binding object",
         ));
     }
+    place_in_namespace(call, &mut binding)?;
     let attributes = asked.attributes(Operation::Create, None, options.dry_run);
     let chain = &call.api.admission;
     chain.mutate(&attributes, Some(&mut binding)).await?;

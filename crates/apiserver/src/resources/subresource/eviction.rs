@@ -12,6 +12,7 @@ use crate::http::Reply;
 use crate::objects::Metadata;
 use crate::request::{DeleteOptions, WriteOptions};
 use crate::resources::codec::Expected;
+use crate::resources::create::place_in_namespace;
 use crate::resources::delete::{Admission, check_preconditions, delete_key};
 use crate::resources::write::{ATTEMPTS_MAX, Change, Current, Edit};
 use crate::resources::{Call, Claim};
@@ -32,6 +33,7 @@ pub(super) async fn evict(call: &Call<'_>) -> Result<Reply, Status> {
             "name in URL does not match name in Eviction object",
         ));
     }
+    place_in_namespace(call, &mut eviction)?;
     let attributes = call.attributes(Operation::Create, None, write.dry_run);
     let chain = &call.api.admission;
     chain.admit(&attributes, Some(&mut eviction)).await?;
