@@ -7,17 +7,23 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, USER_AGENT};
 use http::{Method, Request};
 use http_body_util::Full;
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 use crate::answer;
 use crate::error::CallError;
+use crate::lookups::Lookups;
 use crate::pools::{Key, Pool, Pools};
+use crate::shares::{self, Shares};
 use crate::target::{Address, Place, Resolver, Target};
 use crate::texts;
 use crate::trust::Roots;
 
-/// How many calls there are at once, to whomever.
-const MAX_CALLS: usize = 1024;
+/// How many calls are under way at once, to whomever: the full shares of 64 servers, so that it takes as many that
+/// hang before one that does not is kept waiting. It is for connections, and what is read from them. The memory of
+/// requests it does not bound, and neither does a share: a call that waits holds its body as one that is under way
+/// does. That is bounded by who calls: the server lets only so many writes wait for somebody outside, each asks as
+/// many webhooks as match it, and none waits longer than its time-out.
+const MAX_CALLS: usize = 64 * shares::MAX_CALLS;
 
 /// Calls webhook servers. Copies share their connections.
 #[derive(Clone)]
@@ -28,6 +34,8 @@ pub struct Client {
 struct Shared {
     resolver: Arc<dyn Resolver>,
     pools: Pools<Pool>,
+    lookups: Lookups,
+    shares: Shares,
     system_roots: OnceCell<Roots>,
     room: Semaphore,
 }
@@ -37,6 +45,8 @@ impl Client {
         let shared = Arc::new(Shared {
             resolver,
             pools: Pools::new(Instant::now()),
+            lookups: Lookups::of_system(),
+            shares: Shares::default(),
             system_roots: OnceCell::new(),
             room: Semaphore::new(MAX_CALLS),
         });
@@ -67,15 +77,30 @@ impl Shared {
             cause,
         };
         let request = request(url, body).map_err(|error| broken(error.to_string()))?;
-        let addresses = self.addresses(target).map_err(broken)?;
+        let share = self.shares.of(target.place());
+        // Calls to a server that hangs wait for the room of that server before they take some from all others.
+        let (_of_this_server, addresses) = self.turn(target, &share).await.map_err(broken)?;
         let pool = self.pool(target, addresses).await?;
-        // Neither of the two is ever closed. Calls to a server that hangs wait for the room of that server
-        // before they take some from all others.
-        let _of_this_server = pool.room.acquire().await;
         let _of_all = self.room.acquire().await;
         let response = pool.http.request(request).await;
         let response = response.map_err(|error| broken(texts::cause(&error)))?;
         answer::read(response).await
+    }
+
+    /// Waits for the turn of a call, and says where the server is by then. A service that is nowhere is not waited
+    /// for, and one that moved in the meantime is called at its new place.
+    async fn turn<'s>(
+        &self,
+        target: &Target,
+        share: &'s Semaphore,
+    ) -> Result<(Option<SemaphorePermit<'s>>, Vec<Address>), String> {
+        let addresses = self.addresses(target)?;
+        if let Ok(permit) = share.try_acquire() {
+            return Ok((Some(permit), addresses));
+        }
+        // It is never closed.
+        let permit = share.acquire().await.ok();
+        Ok((permit, self.addresses(target)?))
     }
 
     fn addresses(&self, target: &Target) -> Result<Vec<Address>, String> {
@@ -91,8 +116,8 @@ impl Shared {
             return Ok(pool);
         }
         let pool = match target.ca_bundle() {
-            Some(bundle) => Pool::new(&key, &Roots::of_bundle(&bundle.pem)?)?,
-            None => Pool::new(&key, self.system_roots().await?)?,
+            Some(bundle) => Pool::new(&key, &Roots::of_bundle(&bundle.pem)?, &self.lookups)?,
+            None => Pool::new(&key, self.system_roots().await?, &self.lookups)?,
         };
         Ok(self.pools.add(key, pool, Instant::now()))
     }

@@ -20,11 +20,12 @@ use hyper_util::rt::TokioIo;
 use rustls::{AlertDescription, ClientConfig};
 use rustls_pki_types::ServerName;
 use thiserror::Error;
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tower::Service;
 
+use crate::lookups::{Lookups, Unknown};
 use crate::target::Address;
 use crate::texts;
 
@@ -40,6 +41,7 @@ const MAX_CANDIDATES: usize = 16;
 pub(crate) struct Connector {
     pub(crate) server_name: ServerName<'static>,
     pub(crate) addresses: Arc<[Address]>,
+    pub(crate) lookups: Lookups,
     pub(crate) http1: Arc<ClientConfig>,
     pub(crate) http2: Arc<ClientConfig>,
     /// Whether the server was found to speak HTTP/2 only.
@@ -121,9 +123,9 @@ impl Connector {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         for place in 0..self.addresses.len().min(MAX_CANDIDATES) {
             let address = &self.addresses[turn.wrapping_add(place) % self.addresses.len()];
-            match lookup_host((address.host.as_str(), address.port)).await {
+            match self.lookups.find(&address.host, address.port).await {
                 Ok(found) => candidates.extend(found),
-                Err(_) => unknown = Some(address.host.clone()),
+                Err(Unknown) => unknown = Some(address.host.clone()),
             }
         }
         candidates.truncate(MAX_CANDIDATES);

@@ -13,10 +13,10 @@ use http_body_util::Full;
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls_pki_types::ServerName;
-use tokio::sync::Semaphore;
 
 use crate::connect::Connector;
 use crate::error::CallError;
+use crate::lookups::Lookups;
 use crate::target::{Address, Target};
 use crate::trust::Roots;
 
@@ -30,8 +30,6 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 const CONNECTION_IDLE: Duration = Duration::from_secs(30);
 /// How many connections of a pool are kept although nobody uses them. client-go keeps as many.
 const MAX_IDLE_CONNECTIONS: usize = 25;
-/// How many calls a pool has at once, and thereby connections. A server that hangs holds no more than these.
-const MAX_CALLS: usize = 256;
 /// How long a shared connection may be silent while there are calls on it.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
@@ -62,14 +60,14 @@ impl Key {
 #[derive(Debug)]
 pub(crate) struct Pool {
     pub(crate) http: legacy::Client<Connector, Full<Bytes>>,
-    pub(crate) room: Semaphore,
 }
 
 impl Pool {
-    pub(crate) fn new(key: &Key, roots: &Roots) -> Result<Pool, CallError> {
+    pub(crate) fn new(key: &Key, roots: &Roots, lookups: &Lookups) -> Result<Pool, CallError> {
         let connector = Connector {
             server_name: key.server_name.clone(),
             addresses: key.addresses.clone(),
+            lookups: lookups.clone(),
             http1: Arc::new(roots.client_config(b"http/1.1")?),
             http2: Arc::new(roots.client_config(b"h2")?),
             prefers_http2: Arc::default(),
@@ -87,10 +85,7 @@ impl Pool {
             // have done what it does, and whether it may do it twice is not ours to say.
             .retry_canceled_requests(true)
             .build(connector);
-        Ok(Pool {
-            http,
-            room: Semaphore::new(MAX_CALLS),
-        })
+        Ok(Pool { http })
     }
 }
 

@@ -19,7 +19,7 @@ pub trait Resolver: Send + Sync {
 }
 
 /// A service as configurations name it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Service {
     pub namespace: String,
     pub name: String,
@@ -56,7 +56,8 @@ struct Parts {
     ca_bundle: Option<CaBundle>,
 }
 
-#[derive(Debug)]
+/// Where a server is, in the words of configurations.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Place {
     Fixed(Address),
     Service(Service),

@@ -1,7 +1,11 @@
 //! What exclusion rules leave out: clusters that live on while a webhook is down, and nothing beyond what they say.
 
+use std::net::SocketAddr;
+use std::sync::LazyLock;
+
 use http::StatusCode;
 use serde_json::{Value, json};
+use tokio::net::TcpSocket;
 
 use crate::cluster::{Cluster, Flavor, Mutating, Validating, config_map, message};
 use crate::hook::Hook;
@@ -26,10 +30,16 @@ fn pod(name: &str) -> Value {
     })
 }
 
+/// An address that is taken, so that nobody else gets it while tests run, but at which nobody listens.
+static NOBODY: LazyLock<TcpSocket> = LazyLock::new(|| {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    socket
+});
+
 /// A webhook for everything, at an address where nobody listens.
 fn down(name: &str) -> Hook {
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("https://{}/", nobody.local_addr().unwrap());
+    let url = format!("https://{}/", NOBODY.local_addr().unwrap());
     let client_config = json!({"url": url});
     Hook::new(name, client_config).sees_everything()
 }

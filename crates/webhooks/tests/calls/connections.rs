@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{Response, Version};
 use http_body_util::BodyExt;
-use rhumb_webhooks::Client;
+use rhumb_webhooks::{CallError, Client, Target};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use crate::server::{Authority, Server, full};
 use crate::{Directory, HASTY, by_service, by_url, call, client};
@@ -298,25 +300,67 @@ async fn a_call_that_is_dropped_ends_its_stream_and_no_other() {
     assert_eq!(server.connections(), 2);
 }
 
+/// How many calls a server has at once.
+const SHARE: usize = 128;
+
+fn begin(calls: usize, client: &Client, target: &Target) -> JoinSet<Result<Bytes, CallError>> {
+    (0..calls)
+        .map(|_| {
+            let (client, target) = (client.clone(), target.clone());
+            async move { call(&client, &target).await }
+        })
+        .collect()
+}
+
+async fn reached(server: &Server, connections: usize) {
+    while server.connections() < connections {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 #[tokio::test]
 async fn a_server_that_hangs_gets_no_more_than_its_share_of_calls() {
     let authority = Authority::new();
     let hung = Server::silent().await;
     let good = Server::agreeing(&authority.identity(|_| {})).await;
     let client = client();
-    let target = by_url(&hung, &authority.pem());
-    let hanging: Vec<_> = (0..300)
-        .map(|_| {
-            let (client, target) = (client.clone(), target.clone());
-            tokio::spawn(async move { call(&client, &target).await })
-        })
-        .collect();
-    while hung.connections() < 256 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let mut hanging = begin(SHARE + 50, &client, &by_url(&hung, &authority.pem()));
+    reached(&hung, SHARE).await;
     let target = by_url(&good, &authority.pem());
     assert_eq!(call(&client, &target).await.unwrap(), "yes");
     tokio::time::sleep(HASTY).await;
-    assert_eq!(hung.connections(), 256);
-    assert!(hanging.iter().all(|call| !call.is_finished()));
+    assert_eq!(hung.connections(), SHARE);
+    assert!(hanging.try_join_next().is_none());
+}
+
+#[tokio::test]
+async fn a_service_that_hangs_gets_no_other_share_by_moving() {
+    let authority = Authority::new();
+    let (first, second) = (Server::silent().await, Server::silent().await);
+    let good = Server::agreeing(&authority.identity(|_| {})).await;
+    let directory = Arc::new(Directory::default());
+    let client = Client::new(directory.clone());
+    let target = by_service(&authority.pem());
+
+    directory.put(&[&first]);
+    let hanging = begin(SHARE, &client, &target);
+    reached(&first, SHARE).await;
+    directory.put(&[&second]);
+    let waiting = begin(10, &client, &target);
+    tokio::time::sleep(HASTY).await;
+    assert_eq!(second.connections(), 0);
+
+    // A service that is nowhere is not waited for.
+    directory.put(&[]);
+    let nowhere = tokio::time::timeout(HASTY, call(&client, &target)).await;
+    let text = nowhere.unwrap().unwrap_err().to_string();
+    assert!(text.ends_with("service \"hook\" not found"), "{text}");
+
+    // Whoever waited is sent where the service is now.
+    directory.put(&[&good]);
+    drop(hanging);
+    for answer in waiting.join_all().await {
+        assert_eq!(answer.unwrap(), "yes");
+    }
+    assert_eq!(second.connections(), 0);
 }
