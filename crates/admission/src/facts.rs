@@ -70,6 +70,14 @@ impl Facts<'_> {
         !self.namespace.is_empty() && !is_namespaces(&self.asked.resource)
     }
 
+    /// Whether it is a namespace that is made or changed: its labels are those that it is to have. Its subresources
+    /// leave them as they are.
+    pub fn has_namespace_in_object(&self) -> bool {
+        is_namespaces(&self.asked.resource)
+            && self.subresource.is_empty()
+            && matches!(self.operation, Operation::Create | Operation::Update)
+    }
+
     /// No webhook may stand between a cluster and the configuration that could break it.
     pub fn is_exempt_from_webhooks(&self) -> bool {
         let kind = &*self.asked.kind.kind;

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use rhumb_meta::status::{CauseType, ListMeta, StatusCause, StatusDetails, StatusReason};
 use rhumb_meta::{GroupVersionKind, GroupVersionResource, Status};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::Object;
 use crate::facts::{Names, Operation};
@@ -180,12 +181,13 @@ pub struct Answer {
     pub warnings: Vec<String>,
 }
 
+/// An answer as it is written, with null wherever Go reads one as nothing.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AnsweredReview {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     api_version: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     kind: String,
     response: Option<Response>,
 }
@@ -193,15 +195,94 @@ struct AnsweredReview {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Response {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     uid: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     allowed: bool,
-    status: Option<Status>,
+    status: Option<AnsweredStatus>,
     patch: Option<String>,
     patch_type: Option<String>,
-    audit_annotations: Option<BTreeMap<String, String>>,
-    warnings: Option<Vec<String>>,
+    audit_annotations: Option<BTreeMap<String, Option<String>>>,
+    warnings: Option<Vec<Option<String>>>,
+}
+
+#[derive(Deserialize)]
+struct AnsweredStatus {
+    #[serde(default, deserialize_with = "or_nothing")]
+    metadata: ListMeta,
+    #[serde(default, deserialize_with = "or_nothing")]
+    status: String,
+    #[serde(default, deserialize_with = "or_nothing")]
+    message: String,
+    #[serde(default, deserialize_with = "or_nothing")]
+    reason: StatusReason,
+    details: Option<AnsweredDetails>,
+    #[serde(default, deserialize_with = "or_nothing")]
+    code: i32,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AnsweredDetails {
+    #[serde(default, deserialize_with = "or_nothing")]
+    name: String,
+    #[serde(default, deserialize_with = "or_nothing")]
+    group: String,
+    #[serde(default, deserialize_with = "or_nothing")]
+    kind: String,
+    #[serde(default, deserialize_with = "or_nothing")]
+    uid: String,
+    causes: Option<Vec<Option<AnsweredCause>>>,
+    #[serde(default, deserialize_with = "or_nothing")]
+    retry_after_seconds: i32,
+}
+
+#[derive(Deserialize)]
+struct AnsweredCause {
+    #[serde(default, deserialize_with = "or_nothing")]
+    reason: CauseType,
+    #[serde(default, deserialize_with = "or_nothing")]
+    message: String,
+    #[serde(default, deserialize_with = "or_nothing")]
+    field: String,
+}
+
+fn or_nothing<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+impl AnsweredStatus {
+    fn into_status(self) -> Status {
+        Status {
+            metadata: self.metadata,
+            status: self.status.into(),
+            message: self.message,
+            reason: self.reason,
+            details: self.details.map(|details| Box::new(details.into_details())),
+            code: self.code,
+        }
+    }
+}
+
+impl AnsweredDetails {
+    fn into_details(self) -> StatusDetails {
+        let causes = self.causes.unwrap_or_default().into_iter();
+        let cause = |cause: AnsweredCause| StatusCause {
+            reason: cause.reason,
+            message: cause.message,
+            field: cause.field,
+        };
+        StatusDetails {
+            name: self.name,
+            group: self.group,
+            kind: self.kind,
+            uid: self.uid,
+            causes: causes.map(|it| it.map(cause).unwrap_or_default()).collect(),
+            retry_after_seconds: self.retry_after_seconds,
+        }
+    }
 }
 
 /// Why an answer cannot be used.
@@ -212,6 +293,8 @@ pub enum AnswerError {
     Unreadable(String),
     #[error("received invalid webhook response: {0}")]
     Invalid(String),
+    #[error("unsupported patch type {0:?}")]
+    UnsupportedPatch(String),
 }
 
 /// Reads the answer to the review with this uid.
@@ -245,50 +328,52 @@ pub fn read_answer(
             ));
         }
     }
-    let patch = patch_of(&response, version, mutating)?;
+    if version == ReviewVersion::V1 {
+        check_patch_fields(&response, mutating)?;
+    }
+    // A patch counts only where the write is allowed: whatever is wrong with it, a rejection stays one.
+    let patch = match response.allowed && mutating {
+        true => patch_of(&response, version)?,
+        false => Vec::new(),
+    };
+    let annotations = response.audit_annotations.unwrap_or_default().into_iter();
+    let warnings = response.warnings.unwrap_or_default().into_iter();
     Ok(Answer {
         allowed: response.allowed,
-        status: response.status,
+        status: response.status.map(AnsweredStatus::into_status),
         patch,
-        annotations: response.audit_annotations.unwrap_or_default(),
-        warnings: response.warnings.unwrap_or_default(),
+        annotations: annotations
+            .map(|(key, value)| (key, value.unwrap_or_default()))
+            .collect(),
+        warnings: warnings.map(Option::unwrap_or_default).collect(),
     })
 }
 
-fn patch_of(
-    response: &Response,
-    version: ReviewVersion,
-    mutating: bool,
-) -> Result<Vec<u8>, AnswerError> {
-    let invalid = |text: &str| Err(AnswerError::Invalid(text.to_owned()));
-    let encoded = response.patch.as_deref().unwrap_or_default();
-    let has_patch = !encoded.is_empty();
-    match (version, mutating, response.patch_type.as_deref()) {
-        (ReviewVersion::V1Beta1, false, _) => return Ok(Vec::new()),
-        (ReviewVersion::V1Beta1, true, _) => {}
-        (_, false, _) if has_patch => {
-            return invalid("validating webhook may not return response.patch");
-        }
-        (_, false, Some(_)) => {
-            return invalid("validating webhook may not return response.patchType");
-        }
-        (_, true, None) if has_patch => {
-            return invalid("webhook returned response.patch but not response.patchType");
-        }
-        (_, true, Some(_)) if !has_patch => {
-            return invalid("webhook returned response.patchType but not response.patch");
-        }
-        (_, true, Some("")) => {
-            return invalid("webhook returned invalid response.patchType of \"\"");
-        }
-        (_, true, Some(other)) if other != "JSONPatch" => {
-            return Err(AnswerError::Invalid(format!(
-                "unsupported patch type {other:?}"
-            )));
-        }
-        _ => {}
+/// Whether there is a patch where there may be one, and its type with it.
+fn check_patch_fields(response: &Response, mutating: bool) -> Result<(), AnswerError> {
+    let has_patch = response.patch.as_ref().is_some_and(|it| !it.is_empty());
+    let problem = match (mutating, has_patch, response.patch_type.as_deref()) {
+        (false, true, _) => "validating webhook may not return response.patch",
+        (false, false, Some(_)) => "validating webhook may not return response.patchType",
+        (true, true, None) => "webhook returned response.patch but not response.patchType",
+        (true, false, Some(_)) => "webhook returned response.patchType but not response.patch",
+        (true, true, Some("")) => "webhook returned invalid response.patchType of \"\"",
+        _ => return Ok(()),
+    };
+    Err(AnswerError::Invalid(problem.to_owned()))
+}
+
+/// In v1beta1 nobody looks at the type of a patch.
+fn patch_of(response: &Response, version: ReviewVersion) -> Result<Vec<u8>, AnswerError> {
+    let is_supported = |name: &str| version == ReviewVersion::V1Beta1 || name == "JSONPatch";
+    if let Some(other) = response
+        .patch_type
+        .as_deref()
+        .filter(|it| !is_supported(it))
+    {
+        return Err(AnswerError::UnsupportedPatch(other.to_owned()));
     }
     STANDARD
-        .decode(encoded)
+        .decode(response.patch.as_deref().unwrap_or_default())
         .map_err(|error| AnswerError::Unreadable(format!("response.patch: {error}")))
 }

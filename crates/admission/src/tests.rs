@@ -338,9 +338,51 @@ fn answers_are_read_as_strictly_as_upstream_reads_them() {
             invalid("webhook returned response.patchType but not response.patch"),
         ),
         (
+            review(json!({"uid": "u", "allowed": true, "patch": "W10=", "patchType": "X"})),
+            true,
+            Err(AnswerError::UnsupportedPatch("X".to_owned())),
+        ),
+        (
+            review(json!({"uid": "u", "patch": "W10=", "patchType": ""})),
+            true,
+            invalid("webhook returned invalid response.patchType of \"\""),
+        ),
+        // A rejection is one, also with a patch that could not be applied.
+        (
             review(json!({"uid": "u", "patch": "W10=", "patchType": "X"})),
             true,
-            invalid("unsupported patch type \"X\""),
+            Ok(false),
+        ),
+        (
+            review(json!({"uid": "u", "allowed": false, "patch": "?", "patchType": "JSONPatch"})),
+            true,
+            Ok(false),
+        ),
+        // What is null is not there.
+        (
+            review(json!({"uid": "u", "allowed": null})),
+            true,
+            Ok(false),
+        ),
+        (
+            review(json!({"uid": null})),
+            true,
+            invalid("expected response.uid=\"u\", got \"\""),
+        ),
+        (
+            json!({"apiVersion": null, "kind": null, "response": {"uid": "u"}}),
+            false,
+            invalid(
+                "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind=",
+            ),
+        ),
+        (
+            review(json!({
+                "uid": "u", "allowed": true, "status": null, "patch": null, "patchType": null,
+                "auditAnnotations": null, "warnings": null,
+            })),
+            true,
+            Ok(true),
         ),
         (
             review(json!({"uid": "u", "patch": "W10="})),
@@ -363,8 +405,48 @@ fn answers_are_read_as_strictly_as_upstream_reads_them() {
         let got = read_answer(bytes.as_bytes(), "u", ReviewVersion::V1, mutating);
         assert_eq!(got.map(|answer| answer.allowed), want, "{answer}");
     }
-    let nonsense = read_answer(b"<html>", "u", ReviewVersion::V1, true);
-    assert!(matches!(nonsense, Err(AnswerError::Unreadable(_))));
+    let broken =
+        review(json!({"uid": "u", "allowed": true, "patch": "?", "patchType": "JSONPatch"}));
+    for nonsense in ["<html>", &*broken.to_string()] {
+        let got = read_answer(nonsense.as_bytes(), "u", ReviewVersion::V1, true);
+        assert!(matches!(got, Err(AnswerError::Unreadable(_))), "{got:?}");
+    }
+}
+
+#[test]
+fn null_in_an_answer_is_what_go_makes_of_it() {
+    let rejected = |status: Value| {
+        let answer = json!({"response": {
+            "status": status, "auditAnnotations": {"a": null, "b": "c"}, "warnings": [null, "w"],
+        }});
+        let bytes = answer.to_string();
+        let answer = read_answer(bytes.as_bytes(), "u", ReviewVersion::V1Beta1, true);
+        let answer = answer.unwrap_or_else(|error| panic!("{status}: {error}"));
+        assert!(!answer.allowed);
+        assert_eq!(answer.annotations["a"], "");
+        assert_eq!(answer.annotations["b"], "c");
+        assert_eq!(answer.warnings, ["", "w"]);
+        answer.status.map(|status| json!(status))
+    };
+    assert_eq!(rejected(json!(null)), None);
+    let bare = rejected(json!({}));
+    let table = [
+        json!({"message": null, "code": null, "reason": null, "status": null}),
+        json!({"metadata": null, "details": null}),
+        json!({"metadata": {"continue": null}}),
+    ];
+    for status in table {
+        assert_eq!(rejected(status.clone()), bare, "{status}");
+    }
+    let details = json!({
+        "name": null, "group": null, "kind": null, "uid": null, "retryAfterSeconds": null,
+        "causes": [null, {"reason": null, "message": null, "field": "spec"}],
+    });
+    let told = rejected(json!({"code": 418, "message": "no", "details": details}));
+    let told = told.expect("a status");
+    assert_eq!(told["code"], 418);
+    assert_eq!(told["message"], "no");
+    assert_eq!(told["details"], json!({"causes": [{}, {"field": "spec"}]}));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What those are told who put a webhook in the way of the cluster.
 
-use super::{Budget, Cluster, CriticalResources, CriticalRule};
+use super::{Budget, Cluster, CriticalResources, CriticalRule, intercepted};
 use crate::webhook::{FailurePolicy, Webhook};
 
 /// A text that would be longer leaves out what is longest. All warnings of an answer have 4 KiB.
@@ -21,13 +21,27 @@ impl CriticalResources {
         cluster: &Cluster<'_>,
         exclusions: bool,
     ) -> Vec<String> {
-        let mut budget = Budget::default();
+        self.advice_within(&mut Budget::default(), webhooks, cluster, exclusions)
+    }
+
+    pub(super) fn advice_within(
+        &self,
+        budget: &mut Budget,
+        webhooks: &[Webhook],
+        cluster: &Cluster<'_>,
+        exclusions: bool,
+    ) -> Vec<String> {
+        let targets = self.targets(cluster);
+        let mut unjudged: Vec<&Webhook> = Vec::new();
         let mut findings: Vec<Finding<'_>> = Vec::new();
         for webhook in webhooks {
             if webhook.failure != FailurePolicy::Fail {
                 continue;
             }
-            let rules = self.intercepted(webhook, cluster, &mut budget);
+            let rules = intercepted(&targets, webhook, budget);
+            if std::mem::take(&mut budget.ran_out) {
+                unjudged.push(webhook);
+            }
             if rules.is_empty() {
                 continue;
             }
@@ -46,10 +60,12 @@ impl CriticalResources {
                 }),
             }
         }
-        findings
-            .iter()
-            .map(|finding| finding.text(exclusions))
-            .collect()
+        let found = findings.iter().map(|finding| finding.text(exclusions));
+        let missing = (!unjudged.is_empty()).then(|| {
+            let names = names_of(&unjudged);
+            format!("{names} with failurePolicy Fail {NOT_ALL}")
+        });
+        found.chain(missing).collect()
     }
 }
 
@@ -72,7 +88,7 @@ impl Finding<'_> {
             true => "leave them out by excludeResourceRules",
             false => OTHER_REMEDIES,
         };
-        let names = self.webhook_names();
+        let names = names_of(&self.webhooks);
         format!(
             "{names} with failurePolicy Fail can stop {rules} kinds of critical requests; {remedy}"
         )
@@ -93,21 +109,10 @@ impl Finding<'_> {
             true => ", unless matchConditions leave them out",
             false => "",
         };
-        let (names, what) = (self.webhook_names(), what.join(", "));
+        let (names, what) = (names_of(&self.webhooks), what.join(", "));
         format!(
             "{names} with failurePolicy Fail can stop what the cluster depends on{unless}: {what}"
         )
-    }
-
-    fn webhook_names(&self) -> String {
-        let shown = self.webhooks.iter().take(NAMES_MAX);
-        let shown: Vec<String> = shown.map(|webhook| format!("{:?}", webhook.name)).collect();
-        let shown = shown.join(", ");
-        match self.webhooks.len() {
-            1 => format!("webhook {shown}"),
-            all if all > NAMES_MAX => format!("webhooks {shown} and {} more", all - NAMES_MAX),
-            _ => format!("webhooks {shown}"),
-        }
     }
 
     /// The rules that are missing, in one list, which is also YAML.
@@ -117,4 +122,17 @@ impl Finding<'_> {
     }
 }
 
+fn names_of(webhooks: &[&Webhook]) -> String {
+    let shown = webhooks.iter().take(NAMES_MAX);
+    let shown: Vec<String> = shown.map(|webhook| format!("{:?}", webhook.name)).collect();
+    let shown = shown.join(", ");
+    match webhooks.len() {
+        1 => format!("webhook {shown}"),
+        all if all > NAMES_MAX => format!("webhooks {shown} and {} more", all - NAMES_MAX),
+        _ => format!("webhooks {shown}"),
+    }
+}
+
+const NOT_ALL: &str =
+    "may stop more of what the cluster depends on: there is too much of it to look at everything";
 const OTHER_REMEDIES: &str = "leave them out by narrower rules, a namespaceSelector or an objectSelector, or set failurePolicy: Ignore";

@@ -12,7 +12,9 @@ mod file;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use rhumb_meta::labels::Labels;
 
@@ -112,6 +114,14 @@ pub struct Cluster<'a> {
     pub namespaces: Vec<Namespace>,
 }
 
+/// What a rule is about in a cluster. It is the same for all webhooks, so it is found only once.
+struct Target<'a> {
+    rule: &'a CriticalRule,
+    resources: Vec<&'a Known<'a>>,
+    /// None unless the resources are in some.
+    namespaces: Vec<Cow<'a, Namespace>>,
+}
+
 /// A place where a critical object may be.
 struct Place<'a> {
     namespace: &'a str,
@@ -129,6 +139,8 @@ struct Hook<'a> {
 struct Budget {
     probes: usize,
     judgements: usize,
+    /// Whether something that had to be looked at was not.
+    ran_out: bool,
 }
 
 impl Default for Budget {
@@ -136,6 +148,7 @@ impl Default for Budget {
         Budget {
             probes: PROBES_MAX,
             judgements: JUDGEMENTS_MAX,
+            ran_out: false,
         }
     }
 }
@@ -164,38 +177,109 @@ impl CriticalResources {
         rules.any(|rule| rule.exclusion.namespaces().any(|named| named == name))
     }
 
-    /// The rules of which the webhook would see something.
-    fn intercepted<'a>(
-        &'a self,
-        webhook: &Webhook,
-        cluster: &Cluster<'_>,
-        budget: &mut Budget,
-    ) -> Vec<&'a CriticalRule> {
-        let hook = Hook {
-            webhook,
-            conditions: webhook.conditions.of_place(),
+    /// What each rule is about in a cluster.
+    fn targets<'a>(&'a self, cluster: &'a Cluster<'a>) -> Vec<Target<'a>> {
+        let rules = self.rules.iter();
+        rules.map(|rule| Target::new(rule, cluster)).collect()
+    }
+}
+
+/// The rules of which the webhook would see something, as far as the budget lets anybody look.
+fn intercepted<'a>(
+    targets: &[Target<'a>],
+    webhook: &Webhook,
+    budget: &mut Budget,
+) -> Vec<&'a CriticalRule> {
+    let hook = Hook {
+        webhook,
+        conditions: webhook.conditions.of_place(),
+    };
+    let seen = targets
+        .iter()
+        .filter(|target| target.is_intercepted(&hook, budget));
+    seen.map(|target| target.rule).collect()
+}
+
+impl<'a> Target<'a> {
+    fn new(rule: &'a CriticalRule, cluster: &'a Cluster<'a>) -> Target<'a> {
+        let about = cluster.resources.iter().filter(|it| rule.is_about(it));
+        let resources: Vec<&Known<'_>> = about.collect();
+        let has_namespaces =
+            |known: &&Known<'_>| known.is_namespaced || is_namespaces(&known.names.resource);
+        let namespaces = match resources.iter().any(has_namespaces) {
+            true => rule.namespaces(cluster),
+            false => Vec::new(),
         };
-        self.rules
-            .iter()
-            .filter(|rule| rule.is_intercepted(&hook, cluster, budget))
-            .collect()
+        Target {
+            rule,
+            resources,
+            namespaces,
+        }
+    }
+
+    fn is_intercepted(&self, hook: &Hook<'_>, budget: &mut Budget) -> bool {
+        self.resources.iter().any(|known| {
+            let mut is_seen = false;
+            // Ends at the first write that is seen, and where the budget ends.
+            let _ = self.each_place(known, |place| {
+                for &operation in &known.operations {
+                    if !take(&mut budget.probes) {
+                        budget.ran_out = true;
+                        return ControlFlow::Break(());
+                    }
+                    is_seen = self.rule.sees(hook, known, operation, place, budget);
+                    if is_seen {
+                        return ControlFlow::Break(());
+                    }
+                }
+                ControlFlow::Continue(())
+            });
+            is_seen
+        })
+    }
+
+    /// Visits all places where the rule has such a resource, until the visitor has seen enough.
+    fn each_place(
+        &self,
+        known: &Known<'_>,
+        mut visit: impl FnMut(&Place<'_>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        static NOWHERE: BTreeMap<String, String> = BTreeMap::new();
+        let names = || self.rule.exclusion.rule().names();
+        // Where none is given any will do, also one that nobody knows yet.
+        let any = names().next().is_none().then_some("");
+        let mut named = |namespace, labels| {
+            let mut names = names().chain(any);
+            names.try_for_each(|name| {
+                visit(&Place {
+                    namespace,
+                    name,
+                    labels,
+                })
+            })
+        };
+        if is_namespaces(&known.names.resource) {
+            let is_meant =
+                |it: &&Cow<'_, Namespace>| any.is_some() || names().any(|name| name == it.name);
+            let mut own = self.namespaces.iter().filter(is_meant);
+            // A namespace counts as being in itself, also one that is made.
+            return own.try_for_each(|it| {
+                visit(&Place {
+                    namespace: &it.name,
+                    name: &it.name,
+                    labels: &it.labels,
+                })
+            });
+        }
+        if !known.is_namespaced {
+            return named("", &NOWHERE);
+        }
+        let mut namespaces = self.namespaces.iter();
+        namespaces.try_for_each(|it| named(&it.name, &it.labels))
     }
 }
 
 impl CriticalRule {
-    fn is_intercepted(&self, hook: &Hook<'_>, cluster: &Cluster<'_>, budget: &mut Budget) -> bool {
-        let namespaces = self.namespaces(cluster);
-        let mut about = cluster.resources.iter().filter(|it| self.is_about(it));
-        about.any(|known| {
-            let places = self.places(known, &namespaces);
-            known.operations.iter().any(|&operation| {
-                places.iter().any(|place| {
-                    take(&mut budget.probes) && self.sees(hook, known, operation, place, budget)
-                })
-            })
-        })
-    }
-
     /// Whether a write of this kind is critical, and seen.
     fn sees(
         &self,
@@ -205,20 +289,13 @@ impl CriticalRule {
         place: &Place<'_>,
         budget: &mut Budget,
     ) -> bool {
-        // A namespace that is changed counts as being in itself; one that is made does not yet.
-        let is_new_namespace =
-            is_namespaces(&known.names.resource) && operation == Operation::Create;
         let facts = Facts {
             operation,
             asked: known.names,
             equivalents: known.equivalents,
             subresource: known.subresource,
             name: place.name,
-            namespace: if is_new_namespace {
-                ""
-            } else {
-                place.namespace
-            },
+            namespace: place.namespace,
         };
         // Critical objects are not those that somebody has labelled for a webhook.
         let unlabelled = BTreeMap::<String, String>::new();
@@ -239,60 +316,19 @@ impl CriticalRule {
     }
 
     /// The namespaces that the rule may be about: those it names, whether they exist or not, or any.
-    fn namespaces(&self, cluster: &Cluster<'_>) -> Vec<Namespace> {
-        let existing = |name: &str| cluster.namespaces.iter().find(|it| it.name == name);
-        let named: Vec<Namespace> = self
-            .exclusion
-            .namespaces()
-            .map(|name| existing(name).map_or_else(|| Namespace::named(name), Clone::clone))
-            .collect();
-        if !named.is_empty() {
-            return named;
+    fn namespaces<'a>(&self, cluster: &'a Cluster<'_>) -> Vec<Cow<'a, Namespace>> {
+        let existing = cluster.namespaces.iter();
+        if self.exclusion.namespaces().next().is_none() {
+            let to_come = Cow::Owned(Namespace::named(TO_COME));
+            return std::iter::once(to_come)
+                .chain(existing.map(Cow::Borrowed))
+                .collect();
         }
-        let to_come = Namespace::named(TO_COME);
-        std::iter::once(to_come)
-            .chain(cluster.namespaces.iter().cloned())
-            .collect()
-    }
-
-    fn places<'a>(&'a self, known: &Known<'_>, namespaces: &'a [Namespace]) -> Vec<Place<'a>> {
-        static NONE: BTreeMap<String, String> = BTreeMap::new();
-        let names = || {
-            let mut names: Vec<&str> = self.exclusion.rule().names().collect();
-            // Where none is given any will do, also one that nobody knows yet.
-            if names.is_empty() {
-                names.push("");
-            }
-            names
+        let named = |name: &str| match existing.clone().find(|it| it.name == name) {
+            Some(existing) => Cow::Borrowed(existing),
+            None => Cow::Owned(Namespace::named(name)),
         };
-        if is_namespaces(&known.names.resource) {
-            let is_meant = |it: &&Namespace| {
-                let mut names = self.exclusion.rule().names();
-                self.exclusion.rule().names().next().is_none() || names.any(|name| name == it.name)
-            };
-            let own = |it: &'a Namespace| Place {
-                namespace: &it.name,
-                name: &it.name,
-                labels: &it.labels,
-            };
-            return namespaces.iter().filter(is_meant).map(own).collect();
-        }
-        if !known.is_namespaced {
-            let outside = |name| Place {
-                namespace: "",
-                name,
-                labels: &NONE,
-            };
-            return names().into_iter().map(outside).collect();
-        }
-        let inside = |it: &'a Namespace| {
-            names().into_iter().map(move |name| Place {
-                namespace: &it.name,
-                name,
-                labels: &it.labels,
-            })
-        };
-        namespaces.iter().flat_map(inside).collect()
+        self.exclusion.namespaces().map(named).collect()
     }
 }
 

@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::Object;
 use crate::conditions::{Conditions, Met};
 use crate::criteria::{Criteria, Outcome, Reading};
-use crate::facts::{Facts, LabelSets, Names, ObjectLabels, Operation, is_namespaces};
+use crate::facts::{Facts, LabelSets, Names, ObjectLabels};
 use crate::policy::{Head, PolicyFlavor};
 use crate::review::{Request, UserInfo};
 use crate::webhook::{FailurePolicy, Flavor, SideEffects, Webhook, webhooks_of};
@@ -87,6 +87,9 @@ pub struct Participant {
     pub name: String,
     #[serde(flatten)]
     pub verdict: Verdict,
+    /// What the verdict leaves open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     pub failure_policy: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<u64>,
@@ -150,6 +153,7 @@ fn explain_webhooks(
         let forms = configuration.get("webhooks").unwrap_or(&Value::Null);
         let webhooks = webhooks_of(configuration, reading);
         for (at, webhook) in webhooks.iter().enumerate() {
+            let Found { verdict, note } = write.verdict_of_webhook(webhook, &forms[at]);
             all.push(Participant {
                 phase: match flavor {
                     Flavor::Mutating => Phase::MutatingWebhook,
@@ -157,7 +161,8 @@ fn explain_webhooks(
                 },
                 configuration: webhook.configuration.to_string(),
                 name: webhook.name.to_string(),
-                verdict: write.verdict_of_webhook(webhook, &forms[at]),
+                verdict,
+                note,
                 failure_policy: failure_name(webhook.failure),
                 timeout_seconds: Some(webhook.timeout.as_secs()),
                 actions: Vec::new(),
@@ -167,23 +172,51 @@ fn explain_webhooks(
     all
 }
 
+/// A verdict, and what people should know of it.
+struct Found {
+    verdict: Verdict,
+    note: Option<String>,
+}
+
+impl From<Verdict> for Found {
+    fn from(verdict: Verdict) -> Self {
+        Found {
+            verdict,
+            note: None,
+        }
+    }
+}
+
 impl Write<'_> {
-    fn verdict_of_webhook(&self, webhook: &Webhook, form: &Value) -> Verdict {
+    fn verdict_of_webhook(&self, webhook: &Webhook, form: &Value) -> Found {
         if self.facts.is_exempt_from_webhooks() {
-            return Verdict::Exempt;
+            return Verdict::Exempt.into();
         }
         let names = match self.seen(&webhook.criteria, form, Part::Webhook) {
             Ok(names) => names,
-            Err(verdict) => return verdict,
+            Err(verdict) => return verdict.into(),
         };
         let met = self.judge(&webhook.conditions, None, &names, webhook.failure);
-        if let Some(verdict) = Verdict::of_conditions(met) {
-            return verdict;
+        let refuses = || {
+            let refuses = self.dry_run && webhook.side_effects == SideEffects::Some;
+            refuses.then_some(Verdict::RefusesDryRun)
+        };
+        Found {
+            verdict: Verdict::of_conditions(met)
+                .or_else(refuses)
+                .unwrap_or_else(|| self.called(&names)),
+            note: self.note_on(&webhook.conditions, &names),
         }
-        if self.dry_run && webhook.side_effects == SideEffects::Some {
-            return Verdict::RefusesDryRun;
-        }
-        self.called(&names)
+    }
+
+    /// Objects are not converted here, so that conditions see another version than they will.
+    fn note_on(&self, conditions: &Conditions, names: &Names) -> Option<String> {
+        let asked = self.facts.asked;
+        let is_other = !conditions.is_empty() && names != asked;
+        is_other.then(|| {
+            let (seen, asked) = (names.kind.group_version(), asked.kind.group_version());
+            format!("its conditions are evaluated on the object in {asked}, though it would see it in {seen}")
+        })
     }
 
     fn called(&self, names: &Names) -> Verdict {
@@ -194,9 +227,7 @@ impl Write<'_> {
 
     /// The names under which it is seen, or why it is not.
     fn seen(&self, criteria: &Criteria, form: &Value, by: Part) -> Result<Names, Verdict> {
-        let is_changed_namespace = is_namespaces(&self.facts.asked.resource)
-            && matches!(self.facts.operation, Operation::Create | Operation::Update);
-        let namespace = match is_changed_namespace {
+        let namespace = match self.facts.has_namespace_in_object() {
             true => self.object,
             false => self.namespace,
         };
@@ -238,7 +269,10 @@ impl Write<'_> {
             Ok(request) => request,
             Err(error) => return Met::Failed(error.to_string()),
         };
-        let [object, old, namespace] = [self.object, self.old, self.namespace]
+        // Only policies are shown the namespace, and a namespace is in none.
+        let is_shown = head.is_some() && self.facts.is_namespaced();
+        let namespace = self.namespace.filter(|_| is_shown);
+        let [object, old, namespace] = [self.object, self.old, namespace]
             .map(|it| it.map(|object| Value::Object(object.clone())));
         let inputs = Inputs {
             object: Input::from(object.as_ref()),

@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use super::{Configurations, Part, Participant, Phase, Verdict, Write, failure_name, name_of};
+use super::{
+    Configurations, Found, Part, Participant, Phase, Verdict, Write, failure_name, name_of,
+};
 use crate::Object;
 use crate::criteria::Reading;
 use crate::policy::{
@@ -36,23 +38,24 @@ pub(super) fn explain(
         };
         let own = |binding: &&Object| policy_name(binding) == &*head.name;
         let bound: Vec<&Object> = bindings.iter().filter(own).collect();
-        let participant = |binding: Option<&Binding>, verdict| Participant {
+        let participant = |binding: Option<&Binding>, found: Found| Participant {
             phase,
             configuration: head.name.to_string(),
             name: binding.map_or_else(String::new, |binding| binding.name.to_string()),
-            verdict,
+            verdict: found.verdict,
+            note: found.note,
             failure_policy: failure_name(head.failure),
             timeout_seconds: None,
             actions: binding.map_or_else(Vec::new, |binding| binding.actions.clone()),
         };
         if let Some(verdict) = verdict_of_policy(write, policy, &head, &bound) {
-            all.push(participant(None, verdict));
+            all.push(participant(None, verdict.into()));
             continue;
         }
         for form in bound {
             let binding = Binding::read(form, reading);
-            let verdict = verdict_of_binding(write, policy, &head, form, &binding);
-            all.push(participant(Some(&binding), verdict));
+            let found = verdict_of_binding(write, policy, &head, form, &binding);
+            all.push(participant(Some(&binding), found));
         }
     }
     let orphans = bindings.iter().filter(|binding| {
@@ -64,6 +67,7 @@ pub(super) fn explain(
         configuration: policy_name(binding).to_owned(),
         name: name_of(binding).to_owned(),
         verdict: Verdict::NoPolicy,
+        note: None,
         failure_policy: "",
         timeout_seconds: None,
         actions: Vec::new(),
@@ -96,27 +100,29 @@ fn verdict_of_binding(
     head: &Head,
     form: &Object,
     binding: &Binding,
-) -> Verdict {
+) -> Found {
     let constraints = at(policy, "matchConstraints");
     let names = match write.seen(&head.criteria, constraints, Part::Policy) {
         Ok(names) => names,
-        Err(verdict) => return verdict,
+        Err(verdict) => return verdict.into(),
     };
     if let Some(criteria) = &binding.criteria {
         let seen = write.seen(criteria, at(form, "matchResources"), Part::Binding);
         if let Err(verdict) = seen {
-            return verdict;
+            return verdict.into();
         }
     }
     // Conditions may ask for parameters, which are not known here.
     if let (Some(kind), Some(params)) = (&head.params, &binding.params) {
         let (kind, params) = (&kind.kind, described(params));
-        return Verdict::CalledWithParams {
-            params: format!("{kind} {params}"),
-        };
+        let params = format!("{kind} {params}");
+        return Verdict::CalledWithParams { params }.into();
     }
     let met = write.judge(&head.conditions, Some(head), &names, head.failure);
-    Verdict::of_conditions(met).unwrap_or_else(|| write.called(&names))
+    Found {
+        verdict: Verdict::of_conditions(met).unwrap_or_else(|| write.called(&names)),
+        note: write.note_on(&head.conditions, &names),
+    }
 }
 
 fn described(params: &ParamRef) -> String {

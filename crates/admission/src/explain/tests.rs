@@ -28,6 +28,7 @@ struct Asked {
     names: Names,
     equivalents: Vec<Names>,
     operation: Operation,
+    subresource: &'static str,
     object: Value,
     dry_run: bool,
 }
@@ -38,6 +39,7 @@ impl Default for Asked {
             names: names("", "pods", "Pod"),
             equivalents: Vec::new(),
             operation: Operation::Create,
+            subresource: "",
             object: json!({"metadata": {"name": "web", "labels": {"app": "web"}}}),
             dry_run: false,
         }
@@ -59,7 +61,7 @@ impl Asked {
                 operation: self.operation,
                 asked: &self.names,
                 equivalents: &self.equivalents,
-                subresource: "",
+                subresource: self.subresource,
                 name: "web",
                 namespace: if is_namespaced { "shop" } else { "" },
             },
@@ -339,4 +341,80 @@ fn other_names_of_the_same_are_told() {
     assert!(asked.verdict(vec![equivalent]).starts_with("called, as "));
     let exact = webhook(VALIDATING, "c", &json!({"matchPolicy": "Exact"}));
     assert_eq!(asked.verdict(vec![exact]), "no rule matches");
+}
+
+#[test]
+fn conditions_that_will_see_another_version_are_noted() {
+    let other = || Asked {
+        names: names("apps", "pods", "Pod"),
+        equivalents: vec![names("", "pods", "Pod")],
+        ..Asked::default()
+    };
+    let condition = |text: &str| json!({"matchConditions": [{"name": "c", "expression": text}]});
+    let want =
+        Some("its conditions are evaluated on the object in apps/v1, though it would see it in v1");
+    let nothing = json!({});
+    let table = [
+        (other(), nothing.clone(), None),
+        (other(), condition("true"), want),
+        (other(), condition("false"), want),
+        (Asked::default(), condition("true"), None),
+    ];
+    for (asked, own, want) in table {
+        let told = asked.explained(vec![
+            webhook(VALIDATING, "c", &own),
+            policy(POLICY, "p", &nothing, &own),
+            binding(BINDING, "b", "p", &nothing),
+        ]);
+        assert_eq!(told.len(), 2);
+        for participant in told {
+            let phase = participant.phase.as_str();
+            assert_eq!(participant.note.as_deref(), want, "{phase} {own}");
+        }
+    }
+}
+
+#[test]
+fn only_a_namespace_itself_brings_its_labels() {
+    // The stored namespace has the tier web.
+    let by_tier = |tier: &str| json!({"rules": rule("*/*"), "namespaceSelector": {"matchLabels": {"tier": tier}}});
+    for (operation, subresource, tier) in [
+        (Operation::Create, "", "new"),
+        (Operation::Update, "", "new"),
+        (Operation::Update, "status", "web"),
+        (Operation::Update, "finalize", "web"),
+        (Operation::Delete, "", "web"),
+    ] {
+        let asked = Asked {
+            names: names("", "namespaces", "Namespace"),
+            operation,
+            subresource,
+            object: json!({"metadata": {"name": "shop", "labels": {"tier": "new"}}}),
+            ..Asked::default()
+        };
+        let got = asked.verdict(vec![webhook(VALIDATING, "c", &by_tier(tier))]);
+        assert_eq!(got, "called", "{operation:?} {subresource}");
+    }
+}
+
+#[test]
+fn policies_see_the_namespace_and_webhooks_do_not() {
+    let condition = |text: &str| json!({"matchConditions": [{"name": "c", "expression": text}]});
+    let nothing = json!({});
+    let of_policy = |asked: &Asked, text: &str| {
+        let constraints = json!({"resourceRules": rule("*")});
+        asked.verdict(vec![
+            policy(POLICY, "p", &constraints, &condition(text)),
+            binding(BINDING, "b", "p", &nothing),
+        ])
+    };
+    let shown = "namespaceObject.metadata.name == 'shop'";
+    assert_eq!(of_policy(&Asked::default(), shown), "called");
+    let namespace = Asked {
+        names: names("", "namespaces", "Namespace"),
+        ..Asked::default()
+    };
+    assert_eq!(of_policy(&namespace, "namespaceObject == null"), "called");
+    let hook = webhook(VALIDATING, "c", &condition("namespaceObject == null"));
+    assert_eq!(Asked::default().verdict(vec![hook]), "called");
 }

@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::body::in_line;
+use super::notes::{DECISION, REASON, TRUNCATED};
 use super::{Level, Terms};
 use crate::request::RequestInfo;
 
@@ -204,17 +205,18 @@ impl Event {
     }
 
     fn annotations(&self) -> Option<Value> {
-        let mut annotations = Map::new();
+        // What the server says itself comes last, and so stays whatever others say.
+        let notes = self.notes.iter();
+        let mut annotations: Map<String, Value> = notes
+            .map(|(key, value)| (key.clone(), value.clone().into()))
+            .collect();
         if self.truncated {
-            annotations.insert("audit.k8s.io/truncated".into(), "true".into());
+            annotations.insert(TRUNCATED.into(), "true".into());
         }
         if let Some((allowed, reason)) = &self.decision {
             let decision = if *allowed { "allow" } else { "forbid" };
-            annotations.insert("authorization.k8s.io/decision".into(), decision.into());
-            annotations.insert("authorization.k8s.io/reason".into(), reason.clone().into());
-        }
-        for (key, value) in &self.notes {
-            annotations.insert(key.clone(), value.clone().into());
+            annotations.insert(DECISION.into(), decision.into());
+            annotations.insert(REASON.into(), reason.clone().into());
         }
         (!annotations.is_empty()).then_some(Value::Object(annotations))
     }
@@ -231,5 +233,56 @@ impl Event {
                 "code": self.code,
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Query;
+
+    #[test]
+    fn nobody_speaks_for_the_server() {
+        let now = Timestamp::from_unix(1_800_000_000, 0);
+        let info = RequestInfo::new(&http::Method::GET, "/version", &Query::default());
+        let note = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let event = Event {
+            terms: Terms::default(),
+            facts: RequestFacts::new(
+                HeaderValue::from_static("id"),
+                &http::Uri::from_static("/version"),
+                &info,
+                "10.1.2.3",
+                &HeaderMap::new(),
+                now,
+            ),
+            stage: Stage::ResponseComplete,
+            stage_time: now,
+            user: None,
+            impersonated: None,
+            code: 200,
+            failure: None,
+            notes: vec![
+                note(DECISION, "forbid"),
+                note(REASON, "forged"),
+                note(TRUNCATED, "false"),
+                note("w.example.com/key", "kept"),
+            ],
+            decision: Some((true, "a role".to_owned())),
+            request: None,
+            answer: None,
+            truncated: true,
+        };
+        let line = event.to_json().expect("a line");
+        let line: Value = serde_json::from_slice(&line).expect("JSON");
+        assert_eq!(
+            line["annotations"],
+            json!({
+                "authorization.k8s.io/decision": "allow",
+                "authorization.k8s.io/reason": "a role",
+                "audit.k8s.io/truncated": "true",
+                "w.example.com/key": "kept",
+            })
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! What the server counts, for Prometheus; names and labels are upstream's where upstream has them.
 
 mod caches;
+mod features;
 mod process;
 mod requests;
 mod watches;
@@ -40,6 +41,7 @@ pub struct Metrics {
     cache_bytes: Gauge,
     audit_events: Counter,
     audit_dropped: Counter,
+    features: features::Features,
     process: process::Process,
     watches: watches::Watches,
 }
@@ -59,10 +61,12 @@ impl Default for Metrics {
     fn default() -> Self {
         let mut exposition = Exposition::default();
         let requests = Requests::register(&mut exposition);
+        let features = features::Features::register(&mut exposition);
         let process = process::Process::register(&mut exposition);
         let watches = watches::Watches::register(&mut exposition);
         let metrics = Metrics {
             requests,
+            features,
             process,
             watches,
             connections: Gauge::default(),
@@ -185,6 +189,7 @@ impl Metrics {
             set(&self.audit_events, audit.written());
             set(&self.audit_dropped, audit.dropped());
         }
+        self.features.gather(&api.gates);
         self.watches.gather(&api.registry);
         self.process.gather();
     }

@@ -1,6 +1,5 @@
 //! One request to one resource, as its verb sees it.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,7 +17,7 @@ use super::{
     update, watch,
 };
 use crate::Api;
-use crate::audit::Recorder;
+use crate::audit::{Notes, Recorder};
 use crate::http::{Reply, generic};
 use crate::request::{MEDIA_NAMES, Query, STREAM_NAMES, Target, is_acceptable};
 use crate::server::Place;
@@ -39,7 +38,7 @@ pub struct Call<'a> {
     pub now: Timestamp,
     pub warnings: Mutex<Vec<String>>,
     /// For the audit log; `None` where nobody reads it.
-    pub annotations: Option<Mutex<BTreeMap<String, String>>>,
+    pub annotations: Option<Mutex<Notes>>,
     /// Whether it is the server's own: nobody outside is asked about it.
     pub is_own: bool,
     /// Where the number of requests is limited.
@@ -132,11 +131,10 @@ impl Call<'_> {
     }
 
     /// Tells the audit log something. The first value of a key stays.
-    pub fn annotate(&self, key: impl Into<String>, value: impl Into<String>) {
+    pub fn annotate(&self, key: impl Into<String>, value: impl AsRef<str> + Into<String>) {
         if let Some(annotations) = &self.annotations {
             let mut annotations = annotations.lock().unwrap_or_else(PoisonError::into_inner);
-            let first = annotations.entry(key.into());
-            first.or_insert_with(|| value.into());
+            annotations.add(key, value);
         }
     }
 
@@ -145,7 +143,7 @@ impl Call<'_> {
             return Vec::new();
         };
         let mut annotations = annotations.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *annotations).into_iter().collect()
+        std::mem::take(&mut *annotations).into_list()
     }
 
     pub(super) fn is_answer_logged(&self) -> bool {

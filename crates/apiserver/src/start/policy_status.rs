@@ -1,10 +1,11 @@
 //! Validating policies are told what a type checker thinks of them.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use rhumb_admission::{Kinds, expression_warnings};
 use rhumb_api::Object;
-use rhumb_cache::{Cache, HistoryError, Start, WatchEnd, WatchRequest};
+use rhumb_cache::{Cache, HistoryError, Message, Start, WatchEnd, WatchRequest, Watcher};
 use rhumb_expressions::Schema;
 use rhumb_meta::{GroupVersionKind, GroupVersionResource, ObjectKey};
 use rhumb_schema::TypeId;
@@ -18,6 +19,10 @@ const RESOURCE: (&str, &str) = (
     "validatingadmissionpolicies",
 );
 
+/// How long to wait before what failed is tried again; longer each time, up to the second.
+const PAUSE: Duration = Duration::from_secs(2);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+
 /// Looks at all policies, and at each that changes, for as long as there is a server.
 pub(super) fn keep(api: &Arc<Api>) {
     let storage = api
@@ -30,6 +35,7 @@ pub(super) fn keep(api: &Arc<Api>) {
 }
 
 async fn follow(api: Weak<Api>, cache: Cache) {
+    let mut pause = PAUSE;
     loop {
         let snapshot = cache.snapshot();
         let outdated: Vec<ObjectKey> = snapshot
@@ -39,12 +45,14 @@ async fn follow(api: Weak<Api>, cache: Cache) {
             .collect();
         let revision = snapshot.revision();
         drop(snapshot);
+        let mut has_failed = false;
         for key in outdated {
             let Some(api) = api.upgrade().filter(|api| !api.is_closing()) else {
                 return;
             };
             let checked = amend(&api, RESOURCE, &key, |policy| Some(check(&api, policy))).await;
             if let Err(problem) = checked {
+                has_failed = true;
                 tracing::warn!(
                     policy = key.name(),
                     problem,
@@ -52,17 +60,33 @@ async fn follow(api: Weak<Api>, cache: Cache) {
                 );
             }
         }
+        let patience = has_failed.then_some(pause);
+        pause = match has_failed {
+            true => (pause * 2).min(PAUSE_MAX),
+            false => PAUSE,
+        };
         // Whatever the change is, all are looked at again: there are few.
         match cache.watch(WatchRequest::everything(Start::After(revision))) {
             Ok(mut watcher) => {
-                let next = watcher.next().await;
-                if matches!(next, Err(WatchEnd::Closing | WatchEnd::Removed)) {
+                let next = next_within(&mut watcher, patience).await;
+                if matches!(next, Some(Err(WatchEnd::Closing | WatchEnd::Removed))) {
                     return;
                 }
             }
             Err(HistoryError::Closed) => return,
             Err(_) => {}
         }
+    }
+}
+
+/// The next change, or nothing once the time is up.
+async fn next_within(
+    watcher: &mut Watcher,
+    time: Option<Duration>,
+) -> Option<Result<Message, WatchEnd>> {
+    match time {
+        Some(time) => tokio::time::timeout(time, watcher.next()).await.ok(),
+        None => Some(watcher.next().await),
     }
 }
 

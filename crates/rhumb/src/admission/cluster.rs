@@ -14,6 +14,9 @@ use super::Failure;
 use super::documents::{self, Object};
 
 const GROUP: &str = "admissionregistration.k8s.io";
+/// The feature gate of exclusion rules, and the metric that says which gates are on.
+const EXCLUSIONS: &str = "AdmissionWebhookExclusionRules";
+const FEATURES: &str = "kubernetes_feature_enabled{";
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
 pub(super) enum Source<'a> {
@@ -32,6 +35,8 @@ pub(super) struct Cluster {
     pub(super) configurations: Configurations,
     /// The namespace that the request is in.
     pub(super) namespace: Option<Object>,
+    /// Whether exclusion rules count; `None` if the server does not tell.
+    pub(super) exclusions: Option<bool>,
     /// What people should know of the answer.
     pub(super) notes: Vec<String>,
 }
@@ -78,7 +83,10 @@ impl Cluster {
     }
 
     fn of_files(paths: &[PathBuf], namespace: &str) -> Result<Cluster> {
-        let mut cluster = Cluster::default();
+        let mut cluster = Cluster {
+            exclusions: Some(true),
+            ..Cluster::default()
+        };
         for path in paths {
             let mut is_used = false;
             for (place, object) in documents::read(path)? {
@@ -106,7 +114,10 @@ impl Cluster {
     }
 
     async fn of_server(server: &Server, namespace: &str) -> Result<Cluster> {
-        let mut cluster = Cluster::default();
+        let mut cluster = Cluster {
+            exclusions: server.has_exclusions().await,
+            ..Cluster::default()
+        };
         let plurals = [
             Flavor::Mutating.plural(),
             Flavor::Validating.plural(),
@@ -142,6 +153,13 @@ impl Cluster {
 }
 
 impl Server {
+    /// Whether exclusion rules count, if the user may know and the server says it.
+    async fn has_exclusions(&self) -> Option<bool> {
+        let request = http::Request::get("/metrics").body(Vec::new()).ok()?;
+        let metrics = self.client.request_text(request).await.ok()?;
+        is_on(&metrics, EXCLUSIONS)
+    }
+
     /// What is at a path, if anything is.
     async fn get(&self, path: &str) -> Result<Option<Value>> {
         let request = http::Request::get(path).body(Vec::new())?;
@@ -155,6 +173,14 @@ impl Server {
             }
         }
     }
+}
+
+/// Whether metrics say that a feature is on; `None` if they do not speak of it.
+fn is_on(metrics: &str, feature: &str) -> Option<bool> {
+    let name = format!("name=\"{feature}\"");
+    let of_feature = |line: &&str| line.starts_with(FEATURES) && line.contains(&name);
+    let (_, value) = metrics.lines().find(of_feature)?.rsplit_once(' ')?;
+    value.parse::<f64>().ok().map(|value| value > 0.0)
 }
 
 fn is_namespace(object: &Object) -> bool {
@@ -206,4 +232,27 @@ fn with_name(namespace: Object, name: &str) -> Object {
     let mut namespace = namespace;
     namespace.insert("metadata".to_owned(), metadata.into());
     namespace
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_on;
+
+    #[test]
+    fn metrics_say_what_is_on() {
+        let metrics = "# TYPE kubernetes_feature_enabled gauge\n\
+                       kubernetes_feature_enabled{name=\"A\",stage=\"BETA\"} 1\n\
+                       kubernetes_feature_enabled{name=\"AB\",stage=\"\"} 0\n\
+                       other{name=\"C\"} 1\n\
+                       kubernetes_feature_enabled{name=\"D\",stage=\"\"} ?\n";
+        for (feature, want) in [
+            ("A", Some(true)),
+            ("AB", Some(false)),
+            ("B", None),
+            ("C", None),
+            ("D", None),
+        ] {
+            assert_eq!(is_on(metrics, feature), want, "{feature}");
+        }
+    }
 }

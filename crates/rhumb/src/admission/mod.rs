@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use rhumb_admission::Reading;
-use rhumb_admission::explain::{Write, explain};
+use rhumb_admission::explain::{Participant, Verdict, Write, explain};
 use rhumb_admission::review::UserInfo;
 
 use cluster::{Cluster, Source};
@@ -162,12 +162,29 @@ impl Explain {
             },
             dry_run: self.dry_run,
         };
-        let reading = Reading { exclusions: true };
+        let reading = Reading {
+            exclusions: cluster.exclusions.unwrap_or(true),
+        };
         let participants = explain(&write, &cluster.configurations, reading);
+        let mut notes = cluster.notes;
+        notes.extend(note_on_exclusions(cluster.exclusions, &participants));
         Ok(Explanation {
             request: output::Request::new(&write),
             participants,
-            notes: cluster.notes,
+            notes,
         })
+    }
+}
+
+/// What people should know of exclusion rules in the answer.
+fn note_on_exclusions(exclusions: Option<bool>, participants: &[Participant]) -> Option<String> {
+    let is_excluded = |it: &Participant| matches!(it.verdict, Verdict::Excluded { .. });
+    match exclusions {
+        Some(true) => None,
+        Some(false) => Some("the server does not look at excludeResourceRules".to_owned()),
+        None => participants.iter().any(is_excluded).then(|| {
+            "the server's metrics do not tell whether it looks at excludeResourceRules: it is taken to do so"
+                .to_owned()
+        }),
     }
 }

@@ -95,6 +95,11 @@ impl Explanation {
             (_, 0) => "there are no webhooks and no policies\n".to_owned(),
             (called, all) => format!("{called} of {all} called\n"),
         });
+        for participant in &self.participants {
+            if let Some(note) = &participant.note {
+                text.push_str(&format!("note: {}: {note}\n", shown_name(participant)));
+            }
+        }
         for note in &self.notes {
             text.push_str(&format!("note: {note}\n"));
         }
@@ -126,6 +131,13 @@ impl Explanation {
         let head = HEAD.map(str::to_owned);
         let rows: Vec<[String; 7]> = self.participants.iter().map(row).collect();
         std::iter::once(head).chain(rows).collect()
+    }
+}
+
+fn shown_name(participant: &Participant) -> String {
+    match (&*participant.configuration, &*participant.name) {
+        (configuration, "") => configuration.to_owned(),
+        (configuration, name) => format!("{configuration}/{name}"),
     }
 }
 

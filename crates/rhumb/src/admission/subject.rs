@@ -90,9 +90,12 @@ impl Subject {
         }
     }
 
-    /// The namespace whose labels count; empty outside of namespaces.
+    /// The namespace whose labels count; empty outside of namespaces, and where the object itself says them.
     pub(super) fn namespace(&self) -> &str {
-        &self.namespace
+        match self.facts().has_namespace_in_object() {
+            true => "",
+            false => &self.namespace,
+        }
     }
 
     /// What is written.
@@ -112,16 +115,11 @@ impl Subject {
     }
 }
 
-/// A namespace that exists counts as being in itself.
+/// A namespace counts as being in itself.
 fn namespace(flags: &Explain, known: &Known, own: &str, name: &str) -> Result<String> {
     let resource = &known.asked.names.resource;
     if resource.group.is_empty() && resource.resource == "namespaces" {
-        let is_new = matches!(Operation::from(flags.operation), Operation::Create);
-        return Ok(if is_new {
-            String::new()
-        } else {
-            name.to_owned()
-        });
+        return Ok(name.to_owned());
     }
     match (known.is_namespaced, own, flags.namespace.as_deref()) {
         (false, "", _) => Ok(String::new()),

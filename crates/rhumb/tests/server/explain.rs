@@ -219,6 +219,12 @@ fn what_a_request_is_decides_who_sees_it() {
             "-n shop --subresource eviction",
             &["sidecars NoRule", "few-replicas NoRule", "labels Called"],
         ),
+        // A namespace brings its own labels, and its name is that of its namespace, also when it is made.
+        (
+            "{apiVersion: v1, kind: Namespace, metadata: {name: kube-system}}",
+            "",
+            &["sidecars NoRule", "few-replicas NoRule", "labels Called"],
+        ),
         (
             "{apiVersion: v1, kind: Node, metadata: {name: one}}",
             "",
@@ -348,6 +354,29 @@ fn what_cannot_be_explained_is_named() {
 #[tokio::test]
 async fn a_running_server_is_asked_for_its_configurations() {
     let server = Server::start(&[]);
+    let notes = Value::Null;
+    explained_by(
+        &server,
+        &[("shop", "labels Excluded 0"), ("default", "labels Called")],
+        &notes,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_look_at_exclusion_rules_is_not_taken_to() {
+    let server = Server::start(&["--feature-gates=AdmissionWebhookExclusionRules=false"]);
+    let notes = json!(["the server does not look at excludeResourceRules"]);
+    explained_by(
+        &server,
+        &[("shop", "labels Called"), ("default", "labels Called")],
+        &notes,
+    )
+    .await;
+}
+
+/// Gives a server a webhook, and compares what is said of pods in some namespaces.
+async fn explained_by(server: &Server, table: &[(&str, &str)], notes: &Value) {
     let group = "/apis/admissionregistration.k8s.io/v1";
     let create = [
         (
@@ -375,13 +404,13 @@ async fn a_running_server_is_asked_for_its_configurations() {
         assert_eq!(answer.code, 201, "{}", answer.text());
     }
     let files = Files::new();
-    for (namespace, want) in [("shop", "labels Excluded 0"), ("default", "labels Called")] {
+    for (namespace, want) in table {
         let object = files.write("object.yaml", &pod(namespace));
         let mut command = explain(&object);
         command.args(["-o", "json", "--kubeconfig"]);
         command.arg(kubeconfig(server.directory.path()));
         let explained: Value = serde_json::from_str(&success(command.output().unwrap())).unwrap();
-        assert_eq!(verdicts(&explained), [want], "{namespace}");
-        assert!(explained["notes"].is_null(), "{explained}");
+        assert_eq!(verdicts(&explained), [*want], "{namespace}");
+        assert_eq!(&explained["notes"], notes, "{namespace}");
     }
 }
