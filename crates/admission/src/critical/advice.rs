@@ -1,7 +1,8 @@
 //! What those are told who put a webhook in the way of the cluster.
 
-use super::{Budget, Cluster, CriticalResources, CriticalRule, intercepted};
-use crate::webhook::{FailurePolicy, Webhook};
+use super::file::Form;
+use super::{Budget, Cluster, CriticalResources, CriticalRule, Target, intercepted};
+use crate::webhook::{Address, FailurePolicy, Webhook};
 
 /// A text that would be longer leaves out what is longest. All warnings of an answer have 4 KiB.
 const TEXT_BYTES_MAX: usize = 2_000;
@@ -32,13 +33,24 @@ impl CriticalResources {
         exclusions: bool,
     ) -> Vec<String> {
         let targets = self.targets(cluster);
+        let own = self.own_rules(webhooks);
+        let own: Vec<(&str, Target<'_>)> = own
+            .iter()
+            .map(|(namespace, rule)| (&**namespace, Target::new(rule, cluster)))
+            .collect();
         let mut unjudged: Vec<&Webhook> = Vec::new();
         let mut findings: Vec<Finding<'_>> = Vec::new();
         for webhook in webhooks {
             if webhook.failure != FailurePolicy::Fail {
                 continue;
             }
-            let rules = intercepted(&targets, webhook, budget);
+            let mut rules = intercepted(&targets, webhook, budget);
+            let own = own
+                .iter()
+                .find(|(own, _)| Some(*own) == service_of(webhook));
+            if let Some((_, target)) = own {
+                rules.extend(intercepted(std::slice::from_ref(target), webhook, budget));
+            }
             if std::mem::take(&mut budget.ran_out) {
                 unjudged.push(webhook);
             }
@@ -66,6 +78,42 @@ impl CriticalResources {
             format!("{names} with failurePolicy Fail {NOT_ALL}")
         });
         found.chain(missing).collect()
+    }
+}
+
+impl CriticalResources {
+    /// What the services of webhooks need to come back, for each of their namespaces that no rule is about already.
+    fn own_rules(&self, webhooks: &[Webhook]) -> Vec<(String, CriticalRule)> {
+        let mut namespaces: Vec<&str> = webhooks.iter().filter_map(service_of).collect();
+        namespaces.sort_unstable();
+        namespaces.dedup();
+        namespaces.retain(|namespace| !self.names_namespace(namespace));
+        let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+        let rule = |namespace: &str| Form {
+            name: format!("pods in {namespace}"),
+            reason: "the webhook itself runs there".to_owned(),
+            api_groups: owned(&["", "discovery.k8s.io"]),
+            resources: owned(&[
+                "pods",
+                "pods/binding",
+                "pods/status",
+                "serviceaccounts/token",
+                "endpointslices",
+            ]),
+            namespaces: owned(&[namespace]),
+            ..Form::default()
+        };
+        let all = namespaces.into_iter();
+        all.map(|namespace| (namespace.to_owned(), rule(namespace).into_rule(0)))
+            .collect()
+    }
+}
+
+/// The namespace that a webhook is called in.
+fn service_of(webhook: &Webhook) -> Option<&str> {
+    match &webhook.address {
+        Address::Service(service) => Some(&service.namespace),
+        Address::Url(_) | Address::Nowhere => None,
     }
 }
 

@@ -1,4 +1,5 @@
 mod limits;
+mod own;
 
 use std::collections::BTreeMap;
 
