@@ -52,4 +52,5 @@ pub use limits::{
     MESSAGE_BYTES_MAX, TEXT_CHARACTERS_MAX,
 };
 pub use program::{Program, Variables, Want};
+pub use syntax::words::is_identifier;
 pub use value::{Key, List, Map, Object, Patch, Value};

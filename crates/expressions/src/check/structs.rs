@@ -1,6 +1,7 @@
 //! Types with named fields: what the request has, and what the schema table says of an object.
 
 use super::types::Type;
+use crate::syntax::words;
 use rhumb_schema::{Shape, Table, TypeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -109,31 +110,8 @@ impl Struct {
 
 /// Names that CEL cannot spell are written otherwise in schemas: `__namespace__`, `a__dash__b`.
 fn unescaped(name: &str) -> Option<String> {
-    const WORDS: [&str; 21] = [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ];
     let inner = name.strip_prefix("__").and_then(|n| n.strip_suffix("__"));
-    if let Some(word) = inner.filter(|word| WORDS.contains(word)) {
+    if let Some(word) = inner.filter(|word| words::is_kept(word)) {
         return Some(word.to_owned());
     }
     name.contains("__").then(|| {

@@ -9,5 +9,6 @@ mod literal;
 mod macros;
 mod parser;
 mod recovery;
+pub(crate) mod words;
 
 pub(crate) use parser::{Parsed, parse};

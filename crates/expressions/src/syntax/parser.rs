@@ -6,32 +6,10 @@
 use super::ast::{Expr, Kind, Logic};
 use super::issue::Issue;
 use super::lexer::{Lexeme, Token, shown, tokens};
-use super::{literal, macros};
+use super::{literal, macros, words};
 use crate::limits;
 use crate::value::Value;
 use std::sync::Arc;
-
-/// Words that cannot be the name of a variable or of a function.
-const RESERVED: [&str; 18] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-    "in",
-];
 
 pub(super) const OPERAND: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 const OPERAND_OR_CLOSE: &str = "{'[', '{', '(', ')', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
@@ -427,7 +405,7 @@ impl Parser {
         let word = self.word(first);
         let name: Arc<str> = format!("{dot}{word}").into();
         let open = self.accept("(");
-        if RESERVED.contains(&word.as_str()) {
+        if words::is_reserved(&word) {
             self.note(first.start, format!("reserved identifier: {word}"));
         }
         match open {

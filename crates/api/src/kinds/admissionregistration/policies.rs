@@ -1,5 +1,6 @@
 //! What both kinds of admission policies and their bindings have in common.
 
+use rhumb_expressions::is_identifier;
 use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::labels::ValidationOptions;
 use rhumb_meta::validation;
@@ -8,31 +9,6 @@ use super::expressions::Compiler;
 use super::{exclusion, matching};
 use crate::View;
 use crate::workloads::checks;
-
-/// What CEL keeps for itself.
-const RESERVED: &[&str] = &[
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 /// What is matched, in a policy and in a binding.
 pub(super) const CONSTRAINTS: &str = "matchConstraints";
@@ -139,14 +115,6 @@ pub(super) fn validate_variables(
             compiler.declare(name.str(), &expression, errors);
         }
     }
-}
-
-fn is_identifier(name: &str) -> bool {
-    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-        && !RESERVED.contains(&name)
 }
 
 /// The head of a binding, up to what it matches.
