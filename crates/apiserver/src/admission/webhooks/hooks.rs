@@ -35,7 +35,7 @@ pub(super) struct Hook {
     pub(super) exclusions: Exclusions,
     /// Room for those who wait for its answer.
     pub(super) room: Semaphore,
-    /// When it was last told that it fails, in seconds since the server began.
+    /// When it was last told that it fails, in seconds since the first was; zero if never.
     told: AtomicU64,
 }
 
@@ -69,24 +69,21 @@ impl Hook {
         let now = started().elapsed().as_secs() + 1;
         let told = self.told.load(Ordering::Relaxed);
         let is_due = told == 0 || now.saturating_sub(told) >= TELL_SECONDS;
-        let exchanged = |_| {
-            let told = self
+        let relaxed = Ordering::Relaxed;
+        if !is_due
+            || self
                 .told
-                .compare_exchange(told, now, Ordering::Relaxed, Ordering::Relaxed);
-            told.is_ok()
-        };
-        if is_due && exchanged(()) {
-            let Webhook {
-                configuration,
-                name,
-                ..
-            } = &self.webhook;
-            let what = match is_ignored {
-                true => "a webhook fails, and writes go on without it",
-                false => "a webhook fails, and writes fail with it",
-            };
-            tracing::warn!(%configuration, webhook = %name, reason, "{what}");
+                .compare_exchange(told, now, relaxed, relaxed)
+                .is_err()
+        {
+            return;
         }
+        let (configuration, name) = (&self.webhook.configuration, &self.webhook.name);
+        let what = match is_ignored {
+            true => "a webhook fails, and writes go on without it",
+            false => "a webhook fails, and writes fail with it",
+        };
+        tracing::warn!(%configuration, webhook = %name, reason, "{what}");
     }
 }
 
