@@ -1,8 +1,8 @@
-//! The labels of the namespace that a write is in.
+//! The labels of the namespace that a write is in, and who sees the write with them.
 
 use std::sync::Arc;
 
-use rhumb_admission::{ObjectLabels, Operation};
+use rhumb_admission::{Criteria, LabelSets, ObjectLabels, Operation, Outcome};
 use rhumb_api::Object;
 use rhumb_cache::Entry;
 use rhumb_meta::labels::Labels;
@@ -72,6 +72,27 @@ impl NamespaceLabels {
 }
 
 impl Attributes<'_> {
+    /// Whether whoever has these criteria sees the write.
+    pub(super) fn outcome(
+        &self,
+        criteria: &Criteria,
+        object: Option<&Object>,
+        namespace: &NamespaceLabels,
+    ) -> Result<Outcome, Status> {
+        let facts = self.facts(object)?;
+        let namespace = namespace.view(object);
+        let (new, old) = (object.map(ObjectLabels), self.old.map(ObjectLabels));
+        let labels = LabelSets {
+            namespace: match &namespace {
+                Ok(view) => Ok(view),
+                Err(status) => Err(*status),
+            },
+            object: new.as_ref().map(|labels| labels as &dyn Labels),
+            old: old.as_ref().map(|labels| labels as &dyn Labels),
+        };
+        Ok(criteria.decide(&facts, &labels))
+    }
+
     /// Finds the labels of the namespace, if anybody asks for them.
     pub(super) async fn namespace_labels(&self, are_needed: bool) -> NamespaceLabels {
         let is_changed = self.is_about("", "namespaces")

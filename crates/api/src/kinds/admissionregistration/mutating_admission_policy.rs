@@ -4,9 +4,10 @@ use rhumb_expressions::Want;
 use rhumb_meta::field::{Error, ErrorList};
 
 use super::expressions::Compiler;
+use super::policies::PolicyRules;
 use super::{exclusion, matching, policies};
 use crate::workloads::checks;
-use crate::{Generation, Kind, Object, Request, Rules, Scope, View};
+use crate::{Generation, Kind, Request, Scope, View};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -21,38 +22,11 @@ pub(super) fn kind() -> Kind {
     .category("api-extensions")
     .generation(Generation::Of(&["spec"]))
     .updates_need_version()
-    .rules(MutatingAdmissionPolicy)
-}
-
-#[derive(Debug)]
-struct MutatingAdmissionPolicy;
-
-impl Rules for MutatingAdmissionPolicy {
-    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
-        exclusion::drop_from_matching(object, None, policies::CONSTRAINTS, request);
-    }
-
-    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
-        exclusion::drop_from_matching(object, Some(old), policies::CONSTRAINTS, request);
-    }
-
-    fn validate_create(&self, object: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
-        validate(object, None, request, errors);
-    }
-
-    fn validate_update(
-        &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        request: &Request<'_>,
-        errors: &mut ErrorList,
-    ) {
-        validate(object, Some(old), request, errors);
-    }
-
-    fn warnings(&self, object: &View<'_>, _: Option<&View<'_>>, warnings: &mut Vec<String>) {
-        matching::warn_of_name(object, warnings);
-    }
+    .rules(PolicyRules {
+        matching: policies::CONSTRAINTS,
+        validate,
+        validate_status: |_, _| {},
+    })
 }
 
 fn validate(

@@ -2,8 +2,9 @@
 
 use rhumb_meta::field::ErrorList;
 
+use super::policies::PolicyRules;
 use super::{exclusion, matching, policies};
-use crate::{Generation, Kind, Object, Request, Rules, Scope, View};
+use crate::{Generation, Kind, Request, Scope, View};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -18,38 +19,11 @@ pub(super) fn kind() -> Kind {
     .category("api-extensions")
     .generation(Generation::Of(&["spec"]))
     .updates_need_version()
-    .rules(MutatingAdmissionPolicyBinding)
-}
-
-#[derive(Debug)]
-struct MutatingAdmissionPolicyBinding;
-
-impl Rules for MutatingAdmissionPolicyBinding {
-    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
-        exclusion::drop_from_matching(object, None, policies::RESOURCES, request);
-    }
-
-    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
-        exclusion::drop_from_matching(object, Some(old), policies::RESOURCES, request);
-    }
-
-    fn validate_create(&self, object: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
-        validate(object, None, request, errors);
-    }
-
-    fn validate_update(
-        &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        request: &Request<'_>,
-        errors: &mut ErrorList,
-    ) {
-        validate(object, Some(old), request, errors);
-    }
-
-    fn warnings(&self, object: &View<'_>, _: Option<&View<'_>>, warnings: &mut Vec<String>) {
-        matching::warn_of_name(object, warnings);
-    }
+    .rules(PolicyRules {
+        matching: policies::RESOURCES,
+        validate,
+        validate_status: |_, _| {},
+    })
 }
 
 fn validate(

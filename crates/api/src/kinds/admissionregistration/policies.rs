@@ -7,8 +7,8 @@ use rhumb_meta::validation;
 
 use super::expressions::Compiler;
 use super::{exclusion, matching};
-use crate::View;
 use crate::workloads::checks;
+use crate::{Object, Request, Rules, View};
 
 /// What is matched, in a policy and in a binding.
 pub(super) const CONSTRAINTS: &str = "matchConstraints";
@@ -159,5 +159,55 @@ fn validate_param_ref(reference: &View<'_>, errors: &mut ErrorList) {
         action.required(errors, "");
     } else {
         checks::one_of(&action, &["Deny", "Allow"], errors);
+    }
+}
+
+type Validate = fn(&View<'_>, Option<&View<'_>>, &Request<'_>, &mut ErrorList);
+
+/// The rules of a policy or a binding.
+#[derive(Debug)]
+pub(super) struct PolicyRules {
+    /// Where it says what it matches.
+    pub(super) matching: &'static str,
+    /// What is checked of it; the state before is there in an update.
+    pub(super) validate: Validate,
+    pub(super) validate_status: fn(&View<'_>, &mut ErrorList),
+}
+
+impl Rules for PolicyRules {
+    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
+        exclusion::drop_from_matching(object, None, self.matching, request);
+    }
+
+    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
+        exclusion::drop_from_matching(object, Some(old), self.matching, request);
+    }
+
+    fn validate_create(&self, object: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
+        (self.validate)(object, None, request, errors);
+    }
+
+    fn validate_update(
+        &self,
+        object: &View<'_>,
+        old: &View<'_>,
+        request: &Request<'_>,
+        errors: &mut ErrorList,
+    ) {
+        (self.validate)(object, Some(old), request, errors);
+    }
+
+    fn validate_status_update(
+        &self,
+        object: &View<'_>,
+        _: &View<'_>,
+        _: &Request<'_>,
+        errors: &mut ErrorList,
+    ) {
+        (self.validate_status)(object, errors);
+    }
+
+    fn warnings(&self, object: &View<'_>, _: Option<&View<'_>>, warnings: &mut Vec<String>) {
+        matching::warn_of_name(object, warnings);
     }
 }

@@ -7,9 +7,10 @@ use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::validation;
 
 use super::expressions::Compiler;
-use super::{exclusion, matching, policies};
+use super::policies::PolicyRules;
+use super::{exclusion, policies};
 use crate::workloads::{checks, conditions};
-use crate::{Generation, Kind, Object, Request, Rules, Scope, View};
+use crate::{Generation, Kind, Request, Scope, View};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -26,62 +27,29 @@ pub(super) fn kind() -> Kind {
     .status()
     .status_keeps(crate::kind::ALL_OF_METADATA)
     .updates_need_version()
-    .rules(ValidatingAdmissionPolicy)
+    .rules(PolicyRules {
+        matching: policies::CONSTRAINTS,
+        validate,
+        validate_status,
+    })
 }
 
 const AUDIT_ANNOTATIONS_MAX: usize = 20;
 /// Less than a value may have, since expressions that join texts make longer ones.
 const VALUE_EXPRESSION_MAX_BYTES: usize = 5 * 1024;
 
-#[derive(Debug)]
-struct ValidatingAdmissionPolicy;
-
-impl Rules for ValidatingAdmissionPolicy {
-    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
-        exclusion::drop_from_matching(object, None, policies::CONSTRAINTS, request);
-    }
-
-    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
-        exclusion::drop_from_matching(object, Some(old), policies::CONSTRAINTS, request);
-    }
-
-    fn validate_create(&self, object: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
-        validate(object, None, request, errors);
-    }
-
-    fn validate_update(
-        &self,
-        object: &View<'_>,
-        old: &View<'_>,
-        request: &Request<'_>,
-        errors: &mut ErrorList,
-    ) {
-        validate(object, Some(old), request, errors);
-    }
-
-    fn validate_status_update(
-        &self,
-        object: &View<'_>,
-        _: &View<'_>,
-        _: &Request<'_>,
-        errors: &mut ErrorList,
-    ) {
-        let status = object.field("status");
-        let checking = status.field("typeChecking");
-        for warning in checking.field("expressionWarnings").items() {
-            for name in ["warning", "fieldRef"] {
-                let field = warning.field(name);
-                if field.str().trim().is_empty() {
-                    field.required(errors, "");
-                }
+fn validate_status(object: &View<'_>, errors: &mut ErrorList) {
+    let status = object.field("status");
+    let checking = status.field("typeChecking");
+    for warning in checking.field("expressionWarnings").items() {
+        for name in ["warning", "fieldRef"] {
+            let field = warning.field(name);
+            if field.str().trim().is_empty() {
+                field.required(errors, "");
             }
         }
-        conditions::validate(&status.field("conditions"), errors);
     }
-
-    fn warnings(&self, object: &View<'_>, _: Option<&View<'_>>, warnings: &mut Vec<String>) {
-        matching::warn_of_name(object, warnings);
-    }
+    conditions::validate(&status.field("conditions"), errors);
 }
 
 fn validate(

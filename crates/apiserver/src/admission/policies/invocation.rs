@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use rhumb_admission::{Binding, Criteria, FailurePolicy, LabelSets, Names, ObjectLabels, Outcome};
+use rhumb_admission::{Binding, Criteria, FailurePolicy, Names, Outcome};
 use rhumb_api::Object;
 use rhumb_meta::Status;
-use rhumb_meta::labels::Labels;
 
 use super::hooks::{Headed, Hook, Hooks, Known};
 use super::params::{self, Param};
@@ -171,19 +170,10 @@ impl Matcher<'_> {
         name: &str,
         exclusions: &Exclusions,
     ) -> Result<Result<Option<Names>, Status>, Status> {
-        let facts = self.attributes.facts(self.object)?;
-        let namespace = self.namespace.view(self.object);
-        let new = self.object.map(ObjectLabels);
-        let old = self.attributes.old.map(ObjectLabels);
-        let labels = LabelSets {
-            namespace: match &namespace {
-                Ok(view) => Ok(view),
-                Err(status) => Err(*status),
-            },
-            object: new.as_ref().map(|labels| labels as &dyn Labels),
-            old: old.as_ref().map(|labels| labels as &dyn Labels),
-        };
-        Ok(match criteria.decide(&facts, &labels) {
+        let outcome = self
+            .attributes
+            .outcome(criteria, self.object, &self.namespace)?;
+        Ok(match outcome {
             Outcome::Seen(names) => Ok(Some(names)),
             Outcome::Failed(status) => Err(status),
             Outcome::NoRule | Outcome::OtherNamespace | Outcome::OtherObject => Ok(None),

@@ -16,30 +16,28 @@ static ROOM: LazyLock<Semaphore> = LazyLock::new(|| {
     Semaphore::new(cores.div_ceil(2))
 });
 
-/// How long a policy took so far.
+/// How long a policy took when it was last asked.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     is_slow: AtomicBool,
 }
 
 impl Pace {
-    /// Evaluates, on this thread if the policy was quick so far.
+    /// Evaluates, on this thread if the policy was quick when it was last asked.
     pub(super) async fn run<T>(&self, evaluate: impl FnOnce() -> T) -> T {
-        let begun = Instant::now();
+        let timed = || {
+            let begun = Instant::now();
+            let result = evaluate();
+            let is_slow = begun.elapsed() > SLOW;
+            self.is_slow.store(is_slow, Ordering::Relaxed);
+            result
+        };
         let result = if self.is_slow.load(Ordering::Relaxed) && has_other_threads() {
             // It is never closed.
             let _room = ROOM.acquire().await;
-            let begun = Instant::now();
-            let result = tokio::task::block_in_place(evaluate);
-            self.is_slow
-                .store(begun.elapsed() > SLOW, Ordering::Relaxed);
-            result
+            tokio::task::block_in_place(timed)
         } else {
-            let result = evaluate();
-            if begun.elapsed() > SLOW {
-                self.is_slow.store(true, Ordering::Relaxed);
-            }
-            result
+            timed()
         };
         tokio::task::yield_now().await;
         result

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rhumb_admission::{Flavor, LabelSets, Met, Names, ObjectLabels, Outcome};
+use rhumb_admission::{Flavor, Met, Names, Outcome};
 use rhumb_api::Object;
 use rhumb_expressions::{Budget, Scope};
 use rhumb_meta::Status;
-use rhumb_meta::labels::Labels;
 
 use super::Webhooks;
 use super::hooks::{Hook, Hooks};
@@ -74,7 +73,7 @@ impl Webhooks {
                 steps.push(Step::Decide(number));
                 continue;
             }
-            match self.outcome(attributes, hook, None, namespace)? {
+            match attributes.outcome(criteria, None, namespace)? {
                 Outcome::Seen(names) => steps.push(Step::Ask(number, names)),
                 Outcome::Excluded { rule } => excluded.push((number, rule)),
                 Outcome::Failed(_) => steps.push(Step::Decide(number)),
@@ -133,7 +132,7 @@ impl Webhooks {
         namespace: &NamespaceLabels,
         left_out: &mut LeftOut,
     ) -> Result<Option<Names>, Status> {
-        match self.outcome(attributes, hook, object, namespace)? {
+        match attributes.outcome(&hook.webhook.criteria, object, namespace)? {
             Outcome::Seen(names) => {
                 let holds = self.conditions_hold(attributes, hook, &names, object)?;
                 Ok(holds.then_some(names))
@@ -145,27 +144,6 @@ impl Webhooks {
             }
             Outcome::NoRule | Outcome::OtherNamespace | Outcome::OtherObject => Ok(None),
         }
-    }
-
-    fn outcome(
-        &self,
-        attributes: &Attributes<'_>,
-        hook: &Hook,
-        object: Option<&Object>,
-        namespace: &NamespaceLabels,
-    ) -> Result<Outcome, Status> {
-        let facts = attributes.facts(object)?;
-        let namespace = namespace.view(object);
-        let (new, old) = (object.map(ObjectLabels), attributes.old.map(ObjectLabels));
-        let labels = LabelSets {
-            namespace: match &namespace {
-                Ok(view) => Ok(view),
-                Err(status) => Err(*status),
-            },
-            object: new.as_ref().map(|labels| labels as &dyn Labels),
-            old: old.as_ref().map(|labels| labels as &dyn Labels),
-        };
-        Ok(hook.webhook.criteria.decide(&facts, &labels))
     }
 
     /// Whether the match conditions of a webhook let it see the write.
