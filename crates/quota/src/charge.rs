@@ -1,0 +1,31 @@
+//! What one object counts for.
+
+use rhumb_meta::Timestamp;
+
+use crate::Amounts;
+
+/// What an object uses, and what scopes ask of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Charge {
+    pub amounts: Amounts,
+    pub traits: Traits,
+    /// From then on it counts for `later` only, though nothing changes: a pod whose grace is over.
+    pub lapses: Option<Timestamp>,
+    pub later: Amounts,
+}
+
+/// What scopes look at. Kinds without scopes match none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Traits {
+    #[default]
+    None,
+    Pod {
+        is_terminating: bool,
+        is_best_effort: bool,
+        /// Empty if it has none.
+        priority_class: Box<str>,
+        has_cross_namespace_affinity: bool,
+    },
+    /// The attributes classes that a claim for a volume names, wanted or current.
+    VolumeClaim { attributes_classes: Box<[Box<str>]> },
+}

@@ -1,0 +1,150 @@
+//! Which objects a quota looks at.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::Traits;
+
+/// What a scope asks of objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scope {
+    Terminating,
+    NotTerminating,
+    BestEffort,
+    NotBestEffort,
+    PriorityClass,
+    CrossNamespacePodAffinity,
+    VolumeAttributesClass,
+    /// Of a future version; nothing is in it.
+    Unknown,
+}
+
+impl Scope {
+    fn named(name: &str) -> Scope {
+        match name {
+            "Terminating" => Scope::Terminating,
+            "NotTerminating" => Scope::NotTerminating,
+            "BestEffort" => Scope::BestEffort,
+            "NotBestEffort" => Scope::NotBestEffort,
+            "PriorityClass" => Scope::PriorityClass,
+            "CrossNamespacePodAffinity" | "CrossNamespaceAffinity" => {
+                Scope::CrossNamespacePodAffinity
+            }
+            "VolumeAttributesClass" => Scope::VolumeAttributesClass,
+            _ => Scope::Unknown,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operator {
+    In,
+    NotIn,
+    Exists,
+    DoesNotExist,
+}
+
+/// One scope of a quota, or one expression of its selector.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Requirement {
+    pub scope: Scope,
+    /// As it was written.
+    pub name: Box<str>,
+    pub operator: Operator,
+    pub values: Vec<String>,
+}
+
+impl Requirement {
+    /// The scope itself, as in a list of scopes.
+    pub fn exists(name: &str) -> Requirement {
+        Requirement {
+            scope: Scope::named(name),
+            name: name.into(),
+            operator: Operator::Exists,
+            values: Vec::new(),
+        }
+    }
+
+    /// An expression of a selector. One without an operator, or with one that nobody knows, asks for the scope
+    /// itself.
+    pub fn parse(expression: &Value) -> Requirement {
+        let text = |field: &str| expression[field].as_str().unwrap_or_default();
+        let values = expression["values"].as_array();
+        let values = values.map(|values| values.iter().filter_map(Value::as_str));
+        Requirement {
+            operator: match text("operator") {
+                "In" => Operator::In,
+                "NotIn" => Operator::NotIn,
+                "DoesNotExist" => Operator::DoesNotExist,
+                _ => Operator::Exists,
+            },
+            values: values.into_iter().flatten().map(str::to_owned).collect(),
+            ..Requirement::exists(text("scopeName"))
+        }
+    }
+
+    /// All that a quota's spec asks for.
+    pub fn all_of(spec: &Value) -> Vec<Requirement> {
+        let scopes = spec["scopes"].as_array();
+        let scopes = scopes.into_iter().flatten().filter_map(Value::as_str);
+        let expressions = spec["scopeSelector"]["matchExpressions"].as_array();
+        let expressions = expressions.into_iter().flatten();
+        scopes
+            .map(Requirement::exists)
+            .chain(expressions.map(Requirement::parse))
+            .collect()
+    }
+
+    pub fn matches(&self, traits: &Traits) -> bool {
+        match traits {
+            Traits::None => false,
+            Traits::Pod {
+                is_terminating,
+                is_best_effort,
+                priority_class,
+                has_cross_namespace_affinity,
+            } => match self.scope {
+                Scope::Terminating => *is_terminating,
+                Scope::NotTerminating => !is_terminating,
+                Scope::BestEffort => *is_best_effort,
+                Scope::NotBestEffort => !is_best_effort,
+                Scope::CrossNamespacePodAffinity => *has_cross_namespace_affinity,
+                Scope::PriorityClass => {
+                    self.picks((!priority_class.is_empty()).then_some(&**priority_class))
+                }
+                Scope::VolumeAttributesClass | Scope::Unknown => false,
+            },
+            Traits::VolumeClaim { attributes_classes } => {
+                self.scope == Scope::VolumeAttributesClass
+                    && match &**attributes_classes {
+                        [] => self.picks(None),
+                        classes => classes.iter().any(|class| self.picks(Some(class))),
+                    }
+            }
+        }
+    }
+
+    fn picks(&self, value: Option<&str>) -> bool {
+        let is_named = |value: &str| self.values.iter().any(|named| named == value);
+        match self.operator {
+            Operator::Exists => value.is_some(),
+            Operator::DoesNotExist => value.is_none(),
+            Operator::In => value.is_some_and(is_named),
+            Operator::NotIn => !value.is_some_and(is_named),
+        }
+    }
+}
+
+impl fmt::Display for Requirement {
+    /// As upstream's error texts show it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{{{} {:?} [{}]}}",
+            self.name,
+            self.operator,
+            self.values.join(" ")
+        )
+    }
+}
