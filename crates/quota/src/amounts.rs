@@ -60,11 +60,24 @@ impl Amounts {
             .for_each(|(name, amount)| self.add(name, amount));
     }
 
-    /// The same for every name that is here; others are left alone.
+    /// Adds to every name that is here; others are left alone.
+    pub fn add_known(&mut self, other: &Amounts) {
+        self.change_known(other.iter(), Quantity::add);
+    }
+
+    /// The same, less.
     pub fn sub_known(&mut self, other: &Amounts) {
-        for (name, amount) in other.iter() {
+        self.change_known(other.iter(), Quantity::sub);
+    }
+
+    pub(crate) fn change_known<'a>(
+        &mut self,
+        by: impl Iterator<Item = (&'a Name, &'a Quantity)>,
+        change: fn(&mut Quantity, &Quantity),
+    ) {
+        for (name, amount) in by {
             if let Ok(at) = self.find(name) {
-                self.0[at].1.sub(amount);
+                change(&mut self.0[at].1, amount);
             }
         }
     }

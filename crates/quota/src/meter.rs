@@ -27,6 +27,11 @@ impl Meter {
         Charge::default()
     }
 
+    /// The same, of an object in JSON.
+    pub fn measure_json(&self, json: &[u8]) -> Result<Charge, serde_json::Error> {
+        Ok(self.measure(&serde_json::from_slice(json)?))
+    }
+
     /// What is said of an object that must name amounts for these resources and does not.
     pub fn missing(&self, _required: &Amounts, _object: &Object) -> Option<String> {
         None

@@ -19,6 +19,7 @@ use rhumb_admission::Flavor;
 use rhumb_api::Object;
 use rhumb_cache::Cache;
 use rhumb_meta::Status;
+use rhumb_quota::Limited;
 use rhumb_webhooks::Client;
 
 use super::counts::{Counted, Counts};
@@ -33,6 +34,8 @@ pub(super) struct Outside {
     pub(super) counts: Arc<Counts>,
     pub(super) services: Arc<Services>,
     client: Client,
+    /// What may be used only where a quota says how much.
+    pub(super) limited: Arc<[Limited]>,
 }
 
 impl Default for Outside {
@@ -42,6 +45,7 @@ impl Default for Outside {
             counts: Arc::default(),
             client: Client::new(services.clone()),
             services,
+            limited: Arc::default(),
         }
     }
 }
