@@ -18,7 +18,7 @@ impl Secured {
     pub fn guard(&self, transaction: Transaction) -> Transaction {
         let premises = self.premises.iter();
         premises.fold(transaction, |guarded, premise| {
-            guarded.check(&*premise.key, premise.expect)
+            guarded.require(&*premise.key, premise.expect)
         })
     }
 

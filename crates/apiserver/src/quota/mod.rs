@@ -10,6 +10,8 @@ mod counts;
 mod ledger;
 mod reservation;
 mod status;
+#[cfg(test)]
+mod tests;
 mod till;
 mod turns;
 
