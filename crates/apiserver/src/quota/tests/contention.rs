@@ -65,10 +65,10 @@ async fn servers_that_share_a_store_share_the_room() {
     ];
     put_quota(&servers[0], "q", json!({"hard": {"pods": "5"}})).await;
     let all: Vec<&Server> = servers.iter().collect();
-    for round in 0..3 {
+    for (round, server) in servers.iter().enumerate() {
         assert_eq!(rush(&all, round, 60).await, 5);
         let now = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0});
-        let (code, answer) = servers[round]
+        let (code, answer) = server
             .ask(http::Method::DELETE, &format!("{CORE}/pods"), now)
             .await;
         assert_eq!(code, 200, "{answer}");
