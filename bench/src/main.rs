@@ -10,6 +10,7 @@ mod namespace;
 mod open;
 mod plot;
 mod pods;
+mod quota;
 mod servers;
 mod stats;
 mod store;
@@ -33,6 +34,8 @@ enum Bench {
     List(list::Arguments),
     /// The end of a full namespace, and what others notice of it.
     Namespace(namespace::Arguments),
+    /// Pods in namespaces with quotas: what a quota costs, and whether it is kept, beside kube-apiserver.
+    Quota(quota::Arguments),
     /// Watchers of pods, each on a connection of its own, beside kube-apiserver.
     Watch(watch::Arguments),
     /// Writers on the embedded store and on an etcd server, both with fsync.
@@ -52,6 +55,7 @@ async fn main() -> ExitCode {
         Bench::Cache(arguments) => cache::run(arguments).await,
         Bench::List(arguments) => list::run(arguments).await,
         Bench::Namespace(arguments) => namespace::run(arguments).await,
+        Bench::Quota(arguments) => quota::run(arguments).await,
         Bench::Watch(arguments) => watch::run(arguments).await,
         Bench::Store(arguments) => store::run(arguments).await,
         Bench::Open(arguments) => open::run(arguments).await,
