@@ -168,7 +168,7 @@ impl Row {
             per_second, cpu_us, ..
         } = self.figure;
         eprintln!(
-            "  {} writers, {} quotas: {per_second:.0}/s, {cpu_us:.0} µs CPU; refused: {}",
+            "  writers: {}, quotas: {}: {per_second:.0}/s, {cpu_us:.0} µs CPU; refused: {}",
             self.writers,
             self.quotas,
             self.answers.refusals()

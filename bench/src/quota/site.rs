@@ -121,10 +121,12 @@ impl<'a> Site<'a> {
                 return Ok(());
             }
             self.clear(pods).await?;
-            self.is_enforced = begun.elapsed() < NOTICE_PATIENCE;
+            if begun.elapsed() > NOTICE_PATIENCE {
+                self.is_enforced = false;
+                eprintln!("  quotas are not enforced");
+            }
             tokio::time::sleep(LOOK_INTERVAL).await;
         }
-        eprintln!("  quotas are not enforced");
         Ok(())
     }
 
