@@ -71,7 +71,9 @@ pub(super) fn print(arguments: &Arguments, columns: &[Column]) {
     println!("{}", exactness_table(columns));
     print_examples(columns);
     print_comparison(columns);
-    println!("{}", table::targets(&targets));
+    if !targets.is_empty() {
+        println!("{}", table::targets(&targets));
+    }
 }
 
 fn rows_table(columns: &[Column], rows: fn(&Column) -> &Vec<Row>) -> String {
@@ -172,6 +174,9 @@ fn print_comparison(columns: &[Column]) {
     let Some(peer) = columns.iter().find(|column| column.is_peer) else {
         return;
     };
+    if columns.iter().all(|column| column.is_peer) {
+        return;
+    }
     let mut table = Table::new(&["writers, quotas", "CPU", "CPU with etcd", "p50", "pods/s"]);
     for ours in columns.iter().filter(|column| !column.is_peer) {
         let pairs = all_rows(ours).zip(all_rows(peer));
