@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rhumb_meta::field::{BadValue, Error, ErrorList, Path};
+use rhumb_meta::quantity::Format;
 use rhumb_meta::{Quantity, validation};
 
-use crate::{Kind, Request, Rules, Scope, View, checks, resource_names};
+use crate::{Kind, Object, Request, Rules, Scope, View, checks, fields, resource_names};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -25,6 +26,14 @@ pub(super) fn kind() -> Kind {
 struct LimitRangeRules;
 
 impl Rules for LimitRangeRules {
+    /// One without a name is called by what it is known by.
+    fn prepare_create(&self, object: &mut Object, _: &Request<'_>) {
+        let uid = fields::text(object, "metadata.uid");
+        if !uid.is_empty() {
+            fields::fill(object, "metadata.name", uid);
+        }
+    }
+
     fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
         let spec = object.field("spec");
         let limits = spec.field("limits");
@@ -191,7 +200,7 @@ fn validate_ratio(limit: &View<'_>, name: &str, amounts: &Amounts, errors: &mut 
         return;
     };
     let field = "maxLimitRequestRatio";
-    if ratio.milli_value() < 1000 {
+    if *ratio < Quantity::new(1, Format::DecimalSi) {
         let detail = format!("ratio {ratio} is less than 1");
         refuse(limit, field, name, ratio, detail, errors);
     }
@@ -235,7 +244,8 @@ fn validate_overcommit(limit: &View<'_>, name: &str, amounts: &Amounts, errors: 
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::testing::{check_create, kind};
+    use crate::testing::{check_create, create, kind};
+    use crate::{Gates, fields};
 
     fn check(limits: Value, want: &[&str]) {
         let object = json!({"spec": {"limits": limits}});
@@ -269,6 +279,17 @@ mod tests {
     }
 
     #[test]
+    fn one_without_a_name_gets_one() {
+        let (kind, gates) = (kind("", "LimitRange"), Gates::default());
+        for (name, want) in [("", "an-uid"), ("own", "own")] {
+            let object = json!({"metadata": {"name": name, "uid": "an-uid"}});
+            let (object, errors) = create(&kind, object, &gates);
+            assert!(errors.is_empty(), "{errors:?}");
+            assert_eq!(fields::str(&object, "metadata.name"), want);
+        }
+    }
+
+    #[test]
     fn amounts_are_in_order() {
         check(
             json!([{"type": "Container", "min": {"cpu": "3"}, "max": {"cpu": "2"},
@@ -295,11 +316,15 @@ mod tests {
     fn ratios_can_be_met() {
         check(
             json!([{"type": "Container", "min": {"cpu": "1"}, "max": {"cpu": "2"},
-                "maxLimitRequestRatio": {"cpu": "10", "memory": "500m"}}]),
+                "maxLimitRequestRatio": {"cpu": "10", "memory": "500m", "ephemeral-storage": "999999u"}}]),
             &[
                 concat!(
                     "spec.limits[0].maxLimitRequestRatio[cpu]: Invalid value: \"10\": ratio 10 is greater than ",
                     "max/min = 2.000000"
+                ),
+                concat!(
+                    "spec.limits[0].maxLimitRequestRatio[ephemeral-storage]: Invalid value: \"999999u\": ratio ",
+                    "999999u is less than 1"
                 ),
                 "spec.limits[0].maxLimitRequestRatio[memory]: Invalid value: \"500m\": ratio 500m is less than 1",
             ],
