@@ -107,3 +107,6 @@ pub(super) fn items<'a>(
     let items = object.get_mut(list).and_then(Value::as_array_mut);
     items.into_iter().flatten().filter_map(Value::as_object_mut)
 }
+
+#[cfg(test)]
+mod tests;
