@@ -79,9 +79,10 @@ fn a_new_object_gets_selectors_of_namespaces_only_with_their_gate() {
 
 #[test]
 fn a_changed_object_gets_them_only_with_the_gate_or_if_it_had_one_in_any_term() {
-    let all: &[usize] = &[0, 1, 2, 3];
+    type Terms = &'static [usize];
+    let all: Terms = &[0, 1, 2, 3];
     // The gate, which terms had a selector, which shall have one, and which then have one.
-    let table: [(bool, &[usize], &[usize], &[usize]); 9] = [
+    let table: [(bool, Terms, Terms, Terms); 9] = [
         (true, &[], all, all),
         (true, &[0], &[], &[]),
         (false, &[], all, &[]),
