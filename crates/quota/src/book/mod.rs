@@ -6,6 +6,8 @@
 
 mod cohort;
 mod holds;
+#[cfg(test)]
+mod tests;
 mod verdict;
 
 use std::collections::{BTreeSet, HashMap};
