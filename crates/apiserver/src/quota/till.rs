@@ -241,8 +241,6 @@ impl Till {
     /// The ledger, with all that the caches show by now.
     pub(super) async fn open(&self, api: &Arc<Api>) -> Result<OwnedMutexGuard<Ledger>, Status> {
         let mut ledger = Arc::clone(&self.ledger).lock_owned().await;
-        // What has ended by now is shown by the caches, so that nothing is missing when it is no longer held.
-        let ended = std::mem::take(&mut *self.ended());
         let now = api.clock.wall();
         if ledger.look_at_quotas() {
             let _turn = api.tills.beginnings.acquire().await;
@@ -254,6 +252,8 @@ impl Till {
             });
             ledger = begun.await.map_err(Status::internal_error)?;
         }
+        // What has ended by now is shown by the caches, so that nothing is missing when it is no longer held.
+        let ended = std::mem::take(&mut *self.ended());
         end_holds(&mut ledger, &ended, now);
         ledger.catch_up(now);
         Ok(ledger)
