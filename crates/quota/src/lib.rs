@@ -15,10 +15,12 @@
 
 mod amounts;
 mod charge;
+mod limited;
 mod meter;
 mod scope;
 
 pub use amounts::{Amounts, Name};
 pub use charge::{Charge, Traits};
+pub use limited::Limited;
 pub use meter::Meter;
 pub use scope::{Operator, Requirement, Scope};
