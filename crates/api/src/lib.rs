@@ -23,6 +23,7 @@ pub mod gates;
 pub mod kind;
 pub mod kinds;
 pub mod metadata;
+pub mod partial;
 pub mod pods;
 pub mod printers;
 pub mod resource_names;

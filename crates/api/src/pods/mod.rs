@@ -9,6 +9,7 @@ mod ephemeral;
 pub(crate) mod equality;
 mod mounts;
 mod options;
+pub mod outline;
 mod prepare;
 mod probes;
 mod qos;

@@ -4,6 +4,7 @@
 //! and when it writes the amount anew. Arithmetic is exact: a decimal mantissa and a power of ten.
 
 mod decimal;
+mod deserialize;
 mod parse;
 
 use std::borrow::Cow;
@@ -11,7 +12,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use decimal::Decimal;
@@ -231,13 +232,6 @@ impl Default for Quantity {
 impl Serialize for Quantity {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Quantity {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
-        Quantity::from_json(&value).map_err(serde::de::Error::custom)
     }
 }
 

@@ -1,0 +1,109 @@
+//! Reading a quantity out of JSON without a copy of its text.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Number;
+
+use super::{Quantity, QuantityError};
+
+impl<'de> Deserialize<'de> for Quantity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(QuantityVisitor)
+    }
+}
+
+/// Takes what [`Quantity::from_json`] takes, and has the same errors.
+struct QuantityVisitor;
+
+impl<'de> Visitor<'de> for QuantityVisitor {
+    type Value = Quantity;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a quantity")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Quantity, E> {
+        Quantity::parse(text.trim()).map_err(E::custom)
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Quantity, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Quantity, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Quantity, E> {
+        let number = Number::from_f64(number).ok_or_else(|| E::custom(QuantityError::Format))?;
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Quantity, E> {
+        Ok(Quantity::ZERO)
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<Quantity, E> {
+        Err(E::custom(QuantityError::Format))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Quantity, A::Error> {
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        Err(A::Error::custom(QuantityError::Format))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Quantity, A::Error> {
+        while entries.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Err(A::Error::custom(QuantityError::Format))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn json_is_read_as_its_tree_is() {
+        for json in [
+            "null",
+            "true",
+            "\"1Gi\"",
+            "\" 1 \"",
+            "\"1x\"",
+            "\"\\u0031\"",
+            "5",
+            "-5",
+            "1.50",
+            "1e3",
+            "1e400",
+            "18446744073709551616",
+            "[]",
+            "[1]",
+            "{}",
+            "{\"a\": 1}",
+        ] {
+            let Ok(tree) = serde_json::from_str::<Value>(json) else {
+                serde_json::from_str::<Quantity>(json).expect_err(json);
+                continue;
+            };
+            let want = Quantity::from_json(&tree).map(|quantity| quantity.to_string());
+            let got = serde_json::from_str::<Quantity>(json).map(|quantity| quantity.to_string());
+            let got_of_tree = Quantity::deserialize(&tree).map(|quantity| quantity.to_string());
+            for got in [got, got_of_tree] {
+                match (&want, got) {
+                    (Ok(want), Ok(got)) => assert_eq!(got, *want, "{json}"),
+                    (Err(want), Err(got)) => {
+                        assert!(
+                            got.to_string().starts_with(&want.to_string()),
+                            "{json}: {got}"
+                        );
+                    }
+                    (want, got) => panic!("{json}: {want:?}, {got:?}"),
+                }
+            }
+        }
+    }
+}
