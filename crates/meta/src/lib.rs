@@ -13,6 +13,7 @@
     )
 )]
 
+mod aggregate;
 pub mod clock;
 pub mod field;
 pub mod fields;
@@ -27,6 +28,7 @@ pub mod status;
 mod testing;
 pub mod validation;
 
+pub use aggregate::aggregate;
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use key::{ObjectKey, StoragePrefix};

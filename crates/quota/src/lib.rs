@@ -17,10 +17,12 @@ mod amounts;
 mod charge;
 mod limited;
 mod meter;
+mod ranges;
 mod scope;
 
 pub use amounts::{Amounts, Name};
 pub use charge::{Charge, Traits};
 pub use limited::Limited;
 pub use meter::Meter;
+pub use ranges::{LimitRange, Violations};
 pub use scope::{Operator, Requirement, Scope};

@@ -13,6 +13,7 @@ mod derived;
 mod escalation;
 mod exclusions;
 mod facts;
+mod limit_ranger;
 mod lookup;
 mod namespace_lifecycle;
 mod namespaces;
@@ -35,8 +36,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-pub use rhumb_admission::Operation;
 use rhumb_admission::critical::CriticalResources;
+pub use rhumb_admission::Operation;
 use rhumb_api::Object;
 use rhumb_meta::{Revision, Status};
 

@@ -10,6 +10,7 @@ use super::critical::Critical;
 use super::default_classes::{INGRESS, STORAGE};
 use super::default_tolerations::DefaultTolerations;
 use super::escalation::Escalation;
+use super::limit_ranger::LimitRanger;
 use super::namespace_lifecycle::NamespaceLifecycle;
 use super::node_taint::TaintNodesByCondition;
 use super::policies::{MutatingPolicies, ValidatingPolicies};
@@ -41,7 +42,10 @@ const ORDER: &[(&str, Known)] = &[
     ),
     ("NamespaceExists", Known::Off),
     ("LimitPodHardAntiAffinityTopology", Known::Off),
-    ("LimitRanger", Known::Later),
+    (
+        "LimitRanger",
+        Known::Here(|_| Box::new(LimitRanger::default())),
+    ),
     ("ServiceAccount", Known::Here(|_| Box::new(ServiceAccount))),
     ("NodeRestriction", Known::Off),
     (
@@ -239,7 +243,7 @@ mod tests {
     #[test]
     fn what_is_disabled_is_not_asked() {
         let all = Chain::default().plugins.len();
-        let selection = Selection::new(&[], &names("Priority LimitRanger")).expect("known names");
+        let selection = Selection::new(&[], &names("Priority PodSecurity")).expect("known names");
         let chain = selection.chain();
         assert_eq!(chain.plugins.len(), all - 1);
         assert!(!format!("{chain:?}").contains("Priority"));
