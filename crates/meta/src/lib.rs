@@ -17,6 +17,7 @@ mod aggregate;
 pub mod clock;
 pub mod field;
 pub mod fields;
+mod file;
 pub mod gotext;
 pub mod gvk;
 pub mod key;
@@ -30,6 +31,7 @@ pub mod validation;
 
 pub use aggregate::aggregate;
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
+pub use file::FileError;
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use key::{ObjectKey, StoragePrefix};
 pub use labels::LabelSelector;

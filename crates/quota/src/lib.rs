@@ -22,7 +22,7 @@ mod scope;
 
 pub use amounts::{Amounts, Name};
 pub use charge::{Charge, Traits};
-pub use limited::Limited;
+pub use limited::{Limited, LimitedForm};
 pub use meter::Meter;
 pub use ranges::{LimitRange, Violations};
 pub use scope::{Operator, Requirement, Scope};

@@ -5,6 +5,7 @@
 //! decides is a pure function of the object and of what it looked up (`lookup.rs`).
 
 mod certificates;
+mod configuration;
 mod counts;
 mod critical;
 mod default_classes;
@@ -37,9 +38,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use rhumb_admission::critical::CriticalResources;
-pub use rhumb_admission::Operation;
+pub use rhumb_admission::{Configured, Operation};
 use rhumb_api::Object;
 use rhumb_meta::{Revision, Status};
+pub use rhumb_quota::Limited;
 
 use crate::objects::Metadata;
 use crate::request::DeleteOptions;
@@ -47,6 +49,7 @@ use crate::resources::{Call, Registry};
 use rounds::Rounds;
 use webhooks::Services;
 
+pub use configuration::{read_configuration, read_limited};
 pub use counts::Counts;
 pub use critical::read_critical_resources;
 pub use selection::{Selection, SelectionError};

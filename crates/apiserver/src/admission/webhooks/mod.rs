@@ -19,6 +19,7 @@ use rhumb_admission::Flavor;
 use rhumb_api::Object;
 use rhumb_cache::Cache;
 use rhumb_meta::Status;
+use rhumb_quota::Limited;
 use rhumb_webhooks::Client;
 
 use super::counts::{Counted, Counts};
@@ -32,6 +33,8 @@ pub(crate) use services::Services;
 pub(super) struct Outside {
     pub(super) counts: Arc<Counts>,
     pub(super) services: Arc<Services>,
+    /// What may be consumed only where a quota covers it.
+    pub(super) limited: Arc<[Limited]>,
     client: Client,
 }
 
@@ -42,7 +45,15 @@ impl Default for Outside {
             counts: Arc::default(),
             client: Client::new(services.clone()),
             services,
+            limited: Arc::default(),
         }
+    }
+}
+
+impl Outside {
+    pub(super) fn with_limited(mut self, limited: Arc<[Limited]>) -> Outside {
+        self.limited = limited;
+        self
     }
 }
 
