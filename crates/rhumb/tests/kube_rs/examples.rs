@@ -22,7 +22,10 @@ const FILES: [&str; 6] = [
     "admission/webhook.yaml",
 ];
 /// What is no object of the API.
-const OTHERS: [&str; 1] = ["admission/critical-resources.yaml"];
+const OTHERS: [&str; 2] = [
+    "admission/critical-resources.yaml",
+    "admission/limited-resources.yaml",
+];
 
 fn documents(file: &str) -> Vec<Value> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");

@@ -33,9 +33,9 @@ pub(crate) use services::Services;
 pub(super) struct Outside {
     pub(super) counts: Arc<Counts>,
     pub(super) services: Arc<Services>,
-    client: Client,
-    /// What may be used only where a quota says how much.
+    /// What may be consumed only where a quota covers it.
     pub(super) limited: Arc<[Limited]>,
+    client: Client,
 }
 
 impl Default for Outside {
@@ -47,6 +47,13 @@ impl Default for Outside {
             services,
             limited: Arc::default(),
         }
+    }
+}
+
+impl Outside {
+    pub(super) fn with_limited(mut self, limited: Arc<[Limited]>) -> Outside {
+        self.limited = limited;
+        self
     }
 }
 
