@@ -201,14 +201,29 @@ impl Connection {
         content_type: &str,
         body: Bytes,
     ) -> Result<Bytes> {
-        let (status, body) = self.send(method, path, content_type, body).await?;
-        let bytes = body.collect().await?.to_bytes();
+        let (status, bytes) = self.answer(method, path, content_type, body).await?;
         ensure!(
             status.is_success(),
             "{path}: {status} {}",
             String::from_utf8_lossy(&bytes)
         );
         Ok(bytes)
+    }
+
+    /// What is said to an object that is to be made, be it yes or no.
+    pub(crate) async fn post(&mut self, path: &str, body: Bytes) -> Result<(StatusCode, Bytes)> {
+        self.answer(Method::POST, path, JSON, body).await
+    }
+
+    async fn answer(
+        &mut self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Bytes,
+    ) -> Result<(StatusCode, Bytes)> {
+        let (status, body) = self.send(method, path, content_type, body).await?;
+        Ok((status, body.collect().await?.to_bytes()))
     }
 
     /// How long the answer is, without keeping it.

@@ -10,6 +10,7 @@ mod namespace;
 mod open;
 mod plot;
 mod pods;
+mod quota;
 mod servers;
 mod stats;
 mod store;
@@ -18,7 +19,9 @@ mod watch;
 
 use std::process::ExitCode;
 
+use anyhow::{Result, bail};
 use clap::Parser;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Measure rhumb beside its peers.
 #[derive(Parser)]
@@ -33,6 +36,8 @@ enum Bench {
     List(list::Arguments),
     /// The end of a full namespace, and what others notice of it.
     Namespace(namespace::Arguments),
+    /// Pods in namespaces with quotas: what a quota costs, and whether it is kept, beside kube-apiserver.
+    Quota(quota::Arguments),
     /// Watchers of pods, each on a connection of its own, beside kube-apiserver.
     Watch(watch::Arguments),
     /// Writers on the embedded store and on an etcd server, both with fsync.
@@ -44,18 +49,39 @@ enum Bench {
     Webhook(admission::HookServer),
 }
 
+impl Bench {
+    async fn run(self) -> Result<()> {
+        match self {
+            Bench::Admission(arguments) => admission::run(arguments).await,
+            Bench::Api(arguments) => api::run(arguments).await,
+            Bench::Cache(arguments) => cache::run(arguments).await,
+            Bench::List(arguments) => list::run(arguments).await,
+            Bench::Namespace(arguments) => namespace::run(arguments).await,
+            Bench::Quota(arguments) => quota::run(arguments).await,
+            Bench::Watch(arguments) => watch::run(arguments).await,
+            Bench::Store(arguments) => store::run(arguments).await,
+            Bench::Open(arguments) => open::run(arguments).await,
+            Bench::Webhook(arguments) => admission::serve(arguments).await,
+        }
+    }
+}
+
+async fn told_to_stop() -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => bail!("terminated"),
+        _ = interrupt.recv() => bail!("interrupted"),
+    }
+}
+
 #[tokio::main]
 async fn main() -> ExitCode {
-    let result = match Bench::parse() {
-        Bench::Admission(arguments) => admission::run(arguments).await,
-        Bench::Api(arguments) => api::run(arguments).await,
-        Bench::Cache(arguments) => cache::run(arguments).await,
-        Bench::List(arguments) => list::run(arguments).await,
-        Bench::Namespace(arguments) => namespace::run(arguments).await,
-        Bench::Watch(arguments) => watch::run(arguments).await,
-        Bench::Store(arguments) => store::run(arguments).await,
-        Bench::Open(arguments) => open::run(arguments).await,
-        Bench::Webhook(arguments) => admission::serve(arguments).await,
+    let bench = Bench::parse();
+    // Whatever ends a benchmark, the servers that it started go with what is dropped here.
+    let result = tokio::select! {
+        result = bench.run() => result,
+        result = told_to_stop() => result,
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

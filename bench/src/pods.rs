@@ -3,7 +3,7 @@
 use anyhow::Result;
 use bytes::Bytes;
 use http::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::client::Connection;
 
@@ -72,15 +72,27 @@ pub(crate) fn scattered(index: usize, apps: usize) -> usize {
 
 /// A pod that no scheduler has seen yet.
 pub(crate) fn pending(index: usize, app: usize) -> Bytes {
-    manifest(index, app, None)
+    manifest(index, app, None, sparing())
 }
 
 /// A pod that has its node.
 pub(crate) fn bound(index: usize, app: usize) -> Bytes {
-    manifest(index, app, Some(node(index)))
+    manifest(index, app, Some(node(index)), sparing())
 }
 
-fn manifest(index: usize, app: usize, node: Option<String>) -> Bytes {
+/// A pod that says of everything how much it needs and how much it may use at most, so that any quota can count it.
+pub(crate) fn limited(index: usize, cpu: &str) -> Bytes {
+    let amounts = json!({"cpu": cpu, "memory": "9011Mi"});
+    let resources = json!({"requests": amounts, "limits": amounts});
+    manifest(index, 0, None, resources)
+}
+
+/// As Spark asks for them by itself.
+fn sparing() -> Value {
+    json!({"requests": {"cpu": "4", "memory": "9011Mi"}, "limits": {"memory": "9011Mi"}})
+}
+
+fn manifest(index: usize, app: usize, node: Option<String>, resources: Value) -> Bytes {
     let (name, app) = (name(index), app_name(app));
     let variable = |name: &str, value: &str| json!({"name": name, "value": value});
     let mut pod = json!({
@@ -111,7 +123,7 @@ fn manifest(index: usize, app: usize, node: Option<String>) -> Bytes {
                     variable("SPARK_LOCAL_DIRS", "/var/data/spark-local"),
                     variable("SPARK_EXECUTOR_ID", &index.to_string()),
                 ],
-                "resources": {"requests": {"cpu": "4", "memory": "9011Mi"}, "limits": {"memory": "9011Mi"}},
+                "resources": resources,
                 "volumeMounts": [{"name": "spark-local-dir", "mountPath": "/var/data"}],
             }],
             "volumes": [{"name": "spark-local-dir", "emptyDir": {}}],
@@ -129,8 +141,9 @@ mod tests {
 
     #[test]
     fn a_pod_is_about_as_long_as_a_real_one() {
-        let bytes = pending(123_456, 4_321).len();
-        assert!((1_200..1_400).contains(&bytes), "{bytes}");
+        for pod in [pending(123_456, 4_321), limited(123_456, "4")] {
+            assert!((1_200..1_400).contains(&pod.len()), "{}", pod.len());
+        }
     }
 
     #[test]

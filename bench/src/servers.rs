@@ -37,7 +37,7 @@ pub(crate) struct Choice {
     /// A kube-apiserver to compare with.
     #[arg(long, env = "RHUMB_BENCH_KUBE_APISERVER")]
     kube_apiserver: Option<PathBuf>,
-    /// The etcd that it keeps its objects in.
+    /// The etcd that it keeps its objects in, and rhumb where that is measured.
     #[arg(long, env = "RHUMB_BENCH_ETCD", default_value = "etcd")]
     etcd: String,
 }
@@ -49,15 +49,25 @@ impl Choice {
         Ok(Program::Rhumb(Rhumb {
             program: program.context("RHUMB_BENCH_RHUMB or --rhumb must name a rhumb")?,
             flags: flags.split_whitespace().map(str::to_owned).collect(),
-            has_controllers: false,
+            controllers: Some(NO_CONTROLLERS),
+            etcd: None,
         }))
+    }
+
+    /// One that keeps its objects where the peer does.
+    pub(crate) fn rhumb_on_etcd(&self) -> Result<Program> {
+        let mut program = self.rhumb()?;
+        if let Program::Rhumb(rhumb) = &mut program {
+            rhumb.etcd = Some(self.etcd.clone());
+        }
+        Ok(program)
     }
 
     /// One that also does what is a kube-controller-manager's.
     pub(crate) fn rhumb_with_controllers(&self) -> Result<Program> {
         let mut program = self.rhumb()?;
         if let Program::Rhumb(rhumb) = &mut program {
-            rhumb.has_controllers = true;
+            rhumb.controllers = None;
         }
         Ok(program)
     }
@@ -85,7 +95,10 @@ pub(crate) enum Program {
 pub(crate) struct Rhumb {
     program: PathBuf,
     flags: Vec<String>,
-    has_controllers: bool,
+    /// The flag that says which are on; all, if there is none.
+    controllers: Option<&'static str>,
+    /// Instead of the embedded store.
+    etcd: Option<String>,
 }
 
 pub(crate) struct Peer {
@@ -99,9 +112,20 @@ pub(crate) struct Running {
     pub(crate) processes: Vec<u32>,
 }
 
+impl Program {
+    /// One that also keeps the status of quotas up to date, if it is a rhumb.
+    pub(crate) fn with_quota_status(mut self) -> Program {
+        if let Program::Rhumb(rhumb) = &mut self {
+            rhumb.controllers = Some("--controllers=resourcequota-controller");
+        }
+        self
+    }
+}
+
 impl fmt::Display for Program {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
+            Program::Rhumb(Rhumb { etcd: Some(_), .. }) => "rhumb on etcd",
             Program::Rhumb(_) => "rhumb",
             Program::Kubernetes(_) => "kube-apiserver and etcd",
             Program::Running(_) => "the running server",
@@ -123,6 +147,24 @@ pub(crate) struct Server<'a> {
 pub(crate) struct Usage {
     pub(crate) cpu: Duration,
     pub(crate) resident_bytes: u64,
+}
+
+/// What the processes of a server have used, each for itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cpu {
+    pub(crate) apiserver: Duration,
+    /// None, if the server has no etcd.
+    pub(crate) etcd: Option<Duration>,
+}
+
+impl Cpu {
+    pub(crate) fn since(self, before: Cpu) -> Cpu {
+        let etcd = self.etcd.zip(before.etcd);
+        Cpu {
+            apiserver: self.apiserver.saturating_sub(before.apiserver),
+            etcd: etcd.map(|(after, before)| after.saturating_sub(before)),
+        }
+    }
 }
 
 /// Dropped in this order: an API server must not see its etcd go.
@@ -164,7 +206,12 @@ impl<'a> Server<'a> {
         let here = directory.path();
         let endpoint = match program {
             Program::Rhumb(rhumb) => {
-                let process = processes.apiserver.insert(start_rhumb(rhumb, here, port)?);
+                if let Some(etcd) = &rhumb.etcd {
+                    let etcd = EtcdServer::start(etcd, &here.join("etcd")).await?;
+                    processes.etcd = Some(etcd);
+                }
+                let process = start_rhumb(rhumb, processes.etcd.as_ref(), here, port)?;
+                let process = processes.apiserver.insert(process);
                 wait_until_ready(process, here, "data/pki/ca.crt", port).await?
             }
             Program::Kubernetes(peer) => {
@@ -201,6 +248,18 @@ impl<'a> Server<'a> {
         }
         Ok(sum)
     }
+
+    /// Of a server that was started here.
+    pub(crate) fn cpu(&self) -> Result<Cpu> {
+        let cpu = |process: u32| cpu_of(process).context("a server ended");
+        let apiserver = self.processes.apiserver.as_ref();
+        let apiserver = apiserver.context("the server is someone else's")?.0.id();
+        let etcd = self.processes.etcd.as_ref().map(EtcdServer::id);
+        Ok(Cpu {
+            apiserver: cpu(apiserver)?,
+            etcd: etcd.map(cpu).transpose()?,
+        })
+    }
 }
 
 /// What this process itself has used: a load generator that is busy all the time measures itself.
@@ -233,7 +292,12 @@ fn cpu_of(process: u32) -> Option<Duration> {
     Some(Duration::from_nanos(nanoseconds.sum()))
 }
 
-fn start_rhumb(rhumb: &Rhumb, directory: &Path, port: u16) -> Result<Process> {
+fn start_rhumb(
+    rhumb: &Rhumb,
+    etcd: Option<&EtcdServer>,
+    directory: &Path,
+    port: u16,
+) -> Result<Process> {
     let mut command = Command::new(&rhumb.program);
     command
         .args(["up", "--secure-port", &port.to_string(), "--data-dir"])
@@ -243,13 +307,12 @@ fn start_rhumb(rhumb: &Rhumb, directory: &Path, port: u16) -> Result<Process> {
         // As the peer, which has no controllers that would make the accounts.
         .arg(NO_ACCOUNTS)
         .args(&rhumb.flags);
-    if !rhumb.has_controllers
-        && !rhumb
-            .flags
-            .iter()
-            .any(|flag| flag.starts_with("--controllers"))
-    {
-        command.arg(NO_CONTROLLERS);
+    if let Some(etcd) = etcd {
+        command.arg(format!("--etcd-servers={}", etcd.endpoint()));
+    }
+    let has_flag = |flag: &String| flag.starts_with("--controllers");
+    if !rhumb.flags.iter().any(has_flag) {
+        command.args(rhumb.controllers);
     }
     spawn(&mut command, directory)
 }

@@ -32,6 +32,22 @@ impl Percentiles {
     }
 }
 
+/// Zero if there is none.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    let upper = values.get(values.len() / 2).copied().unwrap_or_default();
+    match values.len() % 2 {
+        0 => f64::midpoint(
+            values
+                .get((values.len() / 2).wrapping_sub(1))
+                .copied()
+                .unwrap_or_default(),
+            upper,
+        ),
+        _ => upper,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,5 +71,18 @@ mod tests {
         check([2, 1], [1.0, 2.0, 2.0, 2.0]);
         check((1..=100).rev(), [50.0, 90.0, 99.0, 100.0]);
         check(1..=1000, [500.0, 900.0, 990.0, 1000.0]);
+    }
+
+    #[test]
+    fn a_median_is_in_the_middle() {
+        for (values, expected) in [
+            (vec![], 0.0),
+            (vec![3.0], 3.0),
+            (vec![4.0, 1.0], 2.5),
+            (vec![9.0, 1.0, 2.0], 2.0),
+            (vec![4.0, 3.0, 100.0, 1.0], 3.5),
+        ] {
+            assert_eq!(median(values.clone()), expected, "{values:?}");
+        }
     }
 }

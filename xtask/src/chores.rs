@@ -28,7 +28,7 @@ pub(crate) fn test(arguments: &[String]) -> Result<()> {
 pub(crate) fn bench(arguments: &[String]) -> Result<()> {
     let environment = setup::for_tests()?;
     let drives_servers = arguments.first().is_some_and(|load| {
-        ["admission", "api", "list", "namespace", "watch"].contains(&load.as_str())
+        ["admission", "api", "list", "namespace", "quota", "watch"].contains(&load.as_str())
     });
     let is_given = arguments.iter().any(|it| it.starts_with("--rhumb="));
     if drives_servers && !is_given && !arguments.iter().any(|it| it == "--rhumb") {

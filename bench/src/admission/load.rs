@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::client::{Connection, Endpoint};
 use crate::servers::Server;
-use crate::stats::Percentiles;
+use crate::stats::{Percentiles, median};
 
 pub(super) const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -113,22 +113,6 @@ fn middle(figures: &[Figure]) -> Figure {
     }
 }
 
-/// Zero if there is none.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    let upper = values.get(values.len() / 2).copied().unwrap_or_default();
-    match values.len() % 2 {
-        0 => f64::midpoint(
-            values
-                .get((values.len() / 2).wrapping_sub(1))
-                .copied()
-                .unwrap_or_default(),
-            upper,
-        ),
-        _ => upper,
-    }
-}
-
 /// Those who write to one server, each over a connection that stays open.
 pub(super) struct Writers {
     connections: Vec<Connection>,
@@ -203,23 +187,5 @@ impl Writers {
             all.extend(times);
         }
         Ok(all)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_median_is_in_the_middle() {
-        for (values, expected) in [
-            (vec![], 0.0),
-            (vec![3.0], 3.0),
-            (vec![4.0, 1.0], 2.5),
-            (vec![9.0, 1.0, 2.0], 2.0),
-            (vec![4.0, 3.0, 100.0, 1.0], 3.5),
-        ] {
-            assert_eq!(median(values.clone()), expected, "{values:?}");
-        }
     }
 }

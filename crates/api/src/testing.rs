@@ -69,16 +69,24 @@ pub(crate) fn check_update(kind: &Kind, old: Value, patch: Value, want: &[&str])
 }
 
 pub(crate) fn update(kind: &Kind, old: Value, patch: Value) -> (Object, ErrorList) {
-    let gates = Gates::default();
+    update_with(kind, old, patch, &Gates::default())
+}
+
+pub(crate) fn update_with(
+    kind: &Kind,
+    old: Value,
+    patch: Value,
+    gates: &Gates,
+) -> (Object, ErrorList) {
     let old = object(kind, old);
     let mut new = patched(&old, patch);
     let mut errors = ErrorList::new();
     kind.rules.default(&mut new);
-    kind.rules.prepare_update(&mut new, &old, &request(&gates));
+    kind.rules.prepare_update(&mut new, &old, &request(gates));
     let (view, old) = (View::root(&new), View::root(&old));
     metadata::validate_update(&view, &old, kind, &mut errors);
     kind.rules
-        .validate_update(&view, &old, &request(&gates), &mut errors);
+        .validate_update(&view, &old, &request(gates), &mut errors);
     (new, errors)
 }
 

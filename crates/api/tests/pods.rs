@@ -314,21 +314,55 @@ fn label_keys_become_part_of_selectors() {
     };
     let patch = json!({"metadata": {"labels": {"a": "1", "b": "2"}}, "spec": {
         "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "k", "whenUnsatisfiable": "DoNotSchedule",
-            "matchLabelKeys": ["a", "z"], "labelSelector": {}}],
-        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
-            {"topologyKey": "k", "mismatchLabelKeys": ["b"], "labelSelector": {}}]}}}});
+            "matchLabelKeys": ["a", "z"], "labelSelector": {}}]}});
     let mut pod = object(&kind, POD, &patch);
     kind.rules.prepare_create(&mut pod, &request);
     assert_eq!(
         pod["spec"]["topologySpreadConstraints"][0]["labelSelector"],
         json!({"matchExpressions": [{"key": "a", "operator": "In", "values": ["1"]}]})
     );
-    let term = &pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-        [0];
-    assert_eq!(
-        term["labelSelector"],
-        json!({"matchExpressions": [{"key": "b", "operator": "NotIn", "values": ["2"]}]})
-    );
+    let table = [
+        // Those of the pod come after its own, in the order of the keys; a label that it does not have is skipped.
+        (
+            json!({"matchLabelKeys": ["b", "z", "a"], "mismatchLabelKeys": ["c"], "labelSelector": {
+                "matchLabels": {"x": "y"}, "matchExpressions": [{"key": "q", "operator": "Exists"}]}}),
+            json!({"matchLabels": {"x": "y"}, "matchExpressions": [{"key": "q", "operator": "Exists"},
+                {"key": "b", "operator": "In", "values": ["2"]}, {"key": "a", "operator": "In", "values": ["1"]},
+                {"key": "c", "operator": "NotIn", "values": [""]}]}),
+        ),
+        (
+            json!({"matchLabelKeys": ["z"], "labelSelector": {}}),
+            json!({}),
+        ),
+        // Without a selector there is nothing to add to; the keys are refused.
+        (json!({"matchLabelKeys": ["a"]}), Value::Null),
+        // Namespaces have labels of their own.
+        (
+            json!({"labelSelector": {}, "namespaceSelector": {}}),
+            json!({}),
+        ),
+    ];
+    for (term, want) in table {
+        for place in ["podAffinity", "podAntiAffinity"] {
+            let affinity = json!({place: {
+                "requiredDuringSchedulingIgnoredDuringExecution": [term],
+                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}]}});
+            let patch = json!({"metadata": {"labels": {"a": "1", "b": "2", "c": ""}}, "spec": {"affinity": affinity}});
+            let mut pod = object(&kind, POD, &patch);
+            kind.rules.prepare_create(&mut pod, &request);
+            let pods = &pod["spec"]["affinity"][place];
+            let required = &pods["requiredDuringSchedulingIgnoredDuringExecution"][0];
+            let preferred =
+                &pods["preferredDuringSchedulingIgnoredDuringExecution"][0]["podAffinityTerm"];
+            for found in [required, preferred] {
+                assert_eq!(found["labelSelector"], want, "{place} {term}");
+                assert_eq!(
+                    found["namespaceSelector"], term["namespaceSelector"],
+                    "{place} {term}"
+                );
+            }
+        }
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::admission;
 use crate::openapi::Documents;
+use crate::quota::Tills;
 use crate::resources::{Call, CompanionSet, Registry, shutting_down};
 
 /// How long a read waits for a revision that the cache does not have yet.
@@ -33,6 +34,8 @@ pub struct Api {
     pub admission: admission::Chain,
     /// What is written beside the objects of some resources.
     pub companions: CompanionSet,
+    /// What namespaces with quotas use.
+    pub tills: Tills,
     pub authenticator: Authenticator,
     /// Makes tokens of service accounts.
     pub issuer: Issuer,

@@ -18,6 +18,7 @@ pub mod http;
 pub mod metrics;
 pub mod objects;
 pub mod openapi;
+pub mod quota;
 pub mod request;
 pub mod resources;
 pub mod server;

@@ -93,6 +93,7 @@ impl Server {
             advertised: "192.0.2.7:6443".parse().ok(),
             event_ttl: Duration::from_secs(3600),
             policy_status: true,
+            quota_status: true,
         })
         .await
         .expect("a server");

@@ -66,6 +66,7 @@ async fn start_with(limits: ConnectionLimits, inflight: InFlight) -> Running {
         advertised: None,
         event_ttl: Duration::from_secs(3600),
         policy_status: false,
+        quota_status: false,
     })
     .await
     .unwrap();

@@ -51,4 +51,4 @@ pub use options::{IndexOptions, Options};
 pub use projector::{Projection, ProjectionError, Projector};
 pub use snapshot::Snapshot;
 pub use stats::{Distribution, ListCount, Stats};
-pub use watch::{Event, Message, Scope, Start, WatchEnd, WatchRequest, Watcher};
+pub use watch::{Bell, Event, Message, Scope, Start, WatchEnd, WatchRequest, Watcher};

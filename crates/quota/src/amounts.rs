@@ -60,11 +60,24 @@ impl Amounts {
             .for_each(|(name, amount)| self.add(name, amount));
     }
 
-    /// The same for every name that is here; others are left alone.
+    /// Adds to every name that is here; others are left alone.
+    pub fn add_known(&mut self, other: &Amounts) {
+        self.change_known(other.iter(), Quantity::add);
+    }
+
+    /// The same, less.
     pub fn sub_known(&mut self, other: &Amounts) {
-        for (name, amount) in other.iter() {
+        self.change_known(other.iter(), Quantity::sub);
+    }
+
+    pub(crate) fn change_known<'a>(
+        &mut self,
+        by: impl Iterator<Item = (&'a Name, &'a Quantity)>,
+        change: fn(&mut Quantity, &Quantity),
+    ) {
+        for (name, amount) in by {
             if let Ok(at) = self.find(name) {
-                self.0[at].1.sub(amount);
+                change(&mut self.0[at].1, amount);
             }
         }
     }
@@ -115,5 +128,73 @@ impl fmt::Display for Amounts {
             write!(f, "{comma}{name}={amount}")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn amounts(text: &str) -> Amounts {
+        let entries = text.split(',').filter(|entry| !entry.is_empty());
+        entries
+            .map(|entry| {
+                let (name, amount) = entry.split_once('=').expect("an amount");
+                let amount = Quantity::parse(amount).expect("a quantity");
+                (Name::from(name.to_owned()), amount)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn names_are_in_order_and_there_once() {
+        let mut all = amounts("memory=1Gi,cpu=1,pods=2,cpu=3");
+        assert_eq!(all.to_string(), "cpu=3,memory=1Gi,pods=2");
+        all.set("a", Quantity::ZERO);
+        all.set("pods", Quantity::ZERO);
+        assert_eq!(all.to_string(), "a=0,cpu=3,memory=1Gi,pods=0");
+        assert_eq!(
+            all.names().collect::<Vec<_>>(),
+            ["a", "cpu", "memory", "pods"]
+        );
+        assert_eq!(all.get("cpu"), Quantity::parse("3").ok().as_ref());
+        assert_eq!(all.get("b"), None);
+    }
+
+    #[test]
+    fn lists_are_read_and_written() {
+        let list = json!({"memory": "1024Mi", "cpu": 2});
+        let read = Amounts::parse(list.as_object().expect("a list")).expect("quantities");
+        assert_eq!(read.to_json(), json!({"cpu": "2", "memory": "1Gi"}));
+        let bad = json!({"cpu": "1x"});
+        Amounts::parse(bad.as_object().expect("a list")).expect_err("no quantity");
+    }
+
+    #[test]
+    fn changes_add_names_or_leave_them_alone() {
+        type Change = fn(&mut Amounts, &Amounts);
+        let table: [(Change, &str); 4] = [
+            (Amounts::add_all, "cpu=1500m,memory=1Gi,pods=1"),
+            (Amounts::add_known, "cpu=1500m,memory=1Gi"),
+            (Amounts::sub_known, "cpu=500m,memory=1Gi"),
+            (Amounts::raise_to, "cpu=1,memory=1Gi,pods=1"),
+        ];
+        for (change, want) in table {
+            let mut all = amounts("cpu=1,memory=1Gi");
+            change(&mut all, &amounts("cpu=500m,pods=1"));
+            assert_eq!(all.to_string(), want);
+        }
+        let mut all = amounts("cpu=1");
+        all.raise_to(&amounts("cpu=2"));
+        assert_eq!(all, amounts("cpu=2"));
+    }
+
+    #[test]
+    fn some_can_be_kept() {
+        let all = amounts("cpu=1,memory=1Gi");
+        assert_eq!(all.only(|name| name == "cpu"), amounts("cpu=1"));
+        assert!(all.only(|_| false).is_empty());
     }
 }

@@ -155,3 +155,109 @@ impl fmt::Display for Requirement {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A pod that is in scopes by half: with a deadline and a class, not best effort, without affinity.
+    fn pod(priority_class: &str) -> Traits {
+        Traits::Pod {
+            is_terminating: true,
+            is_best_effort: false,
+            priority_class: priority_class.into(),
+            has_cross_namespace_affinity: false,
+        }
+    }
+
+    fn claim(classes: &[&str]) -> Traits {
+        let attributes_classes = classes.iter().map(|class| Box::from(*class)).collect();
+        Traits::VolumeClaim { attributes_classes }
+    }
+
+    #[test]
+    fn scopes_are_for_objects_that_have_them() {
+        for (name, of_pod, of_claim) in [
+            ("Terminating", true, false),
+            ("NotTerminating", false, false),
+            ("BestEffort", false, false),
+            ("NotBestEffort", true, false),
+            ("PriorityClass", true, false),
+            ("CrossNamespacePodAffinity", false, false),
+            ("CrossNamespaceAffinity", false, false),
+            ("VolumeAttributesClass", false, true),
+            ("Future", false, false),
+        ] {
+            let scope = Requirement::exists(name);
+            assert_eq!(scope.matches(&pod("gold")), of_pod, "{name}");
+            assert_eq!(scope.matches(&claim(&["gold"])), of_claim, "{name}");
+            assert!(!scope.matches(&Traits::None), "{name}");
+        }
+    }
+
+    #[test]
+    fn affinity_has_two_names() {
+        let traits = Traits::Pod {
+            is_terminating: false,
+            is_best_effort: false,
+            priority_class: "".into(),
+            has_cross_namespace_affinity: true,
+        };
+        for name in ["CrossNamespacePodAffinity", "CrossNamespaceAffinity"] {
+            let scope = Requirement::exists(name);
+            assert!(scope.matches(&traits), "{name}");
+            assert_eq!(&*scope.name, name, "as it was written");
+        }
+    }
+
+    #[test]
+    fn classes_are_picked_by_operators() {
+        let table: [(&str, &[&str], [bool; 3]); 6] = [
+            // Of no class, of class a, of class b.
+            ("Exists", &[], [false, true, true]),
+            ("DoesNotExist", &[], [true, false, false]),
+            ("In", &["a", "x"], [false, true, false]),
+            ("NotIn", &["a", "x"], [true, false, true]),
+            ("", &[], [false, true, true]),
+            ("Future", &["a"], [false, true, true]),
+        ];
+        for (operator, values, want) in table {
+            let of = |scope: &str| {
+                let expression =
+                    json!({"scopeName": scope, "operator": operator, "values": values});
+                Requirement::parse(&expression)
+            };
+            let scope = of("PriorityClass");
+            let got = ["", "a", "b"].map(|class| scope.matches(&pod(class)));
+            assert_eq!(got, want, "{scope}");
+            let scope = of("VolumeAttributesClass");
+            let got = [&[][..], &["a"], &["b"]].map(|classes| scope.matches(&claim(classes)));
+            assert_eq!(got, want, "{scope}");
+        }
+    }
+
+    #[test]
+    fn one_of_several_classes_is_enough() {
+        let expression =
+            json!({"scopeName": "VolumeAttributesClass", "operator": "NotIn", "values": ["a"]});
+        let scope = Requirement::parse(&expression);
+        assert!(scope.matches(&claim(&["a", "b"])));
+        assert!(!scope.matches(&claim(&["a"])));
+    }
+
+    #[test]
+    fn a_quota_has_scopes_and_expressions() {
+        let spec = json!({
+            "scopes": ["Terminating"],
+            "scopeSelector": {"matchExpressions": [
+                {"scopeName": "PriorityClass", "operator": "In", "values": ["a", "b"]},
+            ]},
+        });
+        let all = Requirement::all_of(&spec).into_iter();
+        let all: Vec<String> = all.map(|scope| scope.to_string()).collect();
+        assert_eq!(all, ["{Terminating Exists []}", "{PriorityClass In [a b]}"]);
+        assert_eq!(Requirement::all_of(&json!({})), []);
+    }
+}

@@ -83,6 +83,14 @@ impl Error {
         Error::Conflict(Box::new(Conflict { key, found }))
     }
 
+    /// Whether the transaction is known not to have happened, now or ever.
+    pub fn changed_nothing(&self) -> bool {
+        !matches!(
+            self,
+            Error::OutcomeUnknown { .. } | Error::Failed { .. } | Error::Closed
+        )
+    }
+
     /// Whether the same call, unchanged, may work later.
     pub fn retryable(&self) -> bool {
         matches!(self, Error::Unavailable { .. } | Error::StorageFull { .. })

@@ -64,6 +64,11 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// The revision of the latest transaction.
     async fn revision(&self) -> Result<Revision>;
 
+    /// Whether other servers may write to it at the same time.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// Gives up the history before `revision`: reads at and streams after an older one are refused.
     ///
     /// Current entries stay. Compacting to where the history already begins, or before, does nothing.

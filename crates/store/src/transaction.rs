@@ -131,6 +131,26 @@ impl Transaction {
         self
     }
 
+    /// Makes it depend on what is at a key, whether or not it writes there.
+    #[must_use]
+    pub fn require(mut self, wanted: impl Into<Key>, must: Expect) -> Transaction {
+        let wanted = wanted.into();
+        let named = self
+            .operations
+            .iter_mut()
+            .find(|operation| *operation.key() == wanted);
+        let Some(
+            Operation::Put { expect, .. }
+            | Operation::Delete { expect, .. }
+            | Operation::Check { expect, .. },
+        ) = named
+        else {
+            return self.check(wanted, must);
+        };
+        *expect = must;
+        self
+    }
+
     pub fn operations(&self) -> &[Operation] {
         &self.operations
     }

@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::Fill;
+use super::pods::resources::{self, round_list};
 use crate::{Object, fields};
 
 pub(super) const NAMESPACE: &str = "io.k8s.api.core.v1.Namespace";
@@ -16,6 +17,24 @@ pub(super) const TYPES: &[(&str, Fill)] = &[
     ("io.k8s.api.core.v1.Secret", fill_secret),
     ("io.k8s.api.core.v1.Service", service::fill),
     ("io.k8s.api.core.v1.LimitRangeItem", fill_limit),
+    ("io.k8s.api.core.v1.ResourceQuotaSpec", |spec| {
+        round_list(spec, "hard");
+    }),
+    ("io.k8s.api.core.v1.ResourceQuotaStatus", |status| {
+        round_list(status, "hard");
+        round_list(status, "used");
+    }),
+    ("io.k8s.api.core.v1.PersistentVolumeSpec", |spec| {
+        round_list(spec, "capacity");
+    }),
+    (
+        "io.k8s.api.core.v1.VolumeResourceRequirements",
+        resources::round,
+    ),
+    ("io.k8s.api.core.v1.PersistentVolumeClaimStatus", |status| {
+        round_list(status, "capacity");
+        round_list(status, "allocatedResources");
+    }),
     ("io.k8s.api.core.v1.EndpointPort", |port| {
         fields::fill(port, "protocol", "TCP");
     }),
@@ -137,6 +156,15 @@ fn fill_secret(secret: &mut Object) {
 /// In limits of containers: the default limit is the maximum, the default request the default limit, or else
 /// the minimum.
 fn fill_limit(limit: &mut Object) {
+    for list in [
+        "max",
+        "min",
+        "default",
+        "defaultRequest",
+        "maxLimitRequestRatio",
+    ] {
+        round_list(limit, list);
+    }
     if fields::str(limit, "type") != "Container" {
         return;
     }

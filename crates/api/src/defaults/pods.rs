@@ -1,7 +1,7 @@
 //! Pods and everything in a pod template.
 
 mod images;
-mod resources;
+pub(super) mod resources;
 
 use serde_json::{Value, json};
 

@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::validation;
 
-use super::{Options, checks};
-use crate::View;
+use super::{Options, checks, unserved};
 use crate::selectors::{self, push_problems, validate_label_name, validate_label_selector};
+use crate::{Object, View, edit};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -34,6 +34,23 @@ pub(super) fn validate(affinity: &View<'_>, options: &Options, errors: &mut Erro
         for weighted in pods.field(PREFERRED).items() {
             weight(&weighted, errors);
             pod_term(&weighted.field("podAffinityTerm"), options, errors);
+        }
+    }
+}
+
+/// Changes each term about other pods, in the spec of a pod.
+pub(super) fn change_pod_terms(spec: &mut Object, mut change: impl FnMut(&mut Object)) {
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let Some(pods) = edit::find(spec, &["affinity", kind]) else {
+            continue;
+        };
+        for term in unserved::items(pods, REQUIRED) {
+            change(term);
+        }
+        for weighted in unserved::items(pods, PREFERRED) {
+            if let Some(term) = edit::find(weighted, &["podAffinityTerm"]) {
+                change(term);
+            }
         }
     }
 }
@@ -123,9 +140,7 @@ fn pod_term(term: &View<'_>, options: &Options, errors: &mut ErrorList) {
         allow_invalid_label_value: options.allow_invalid_labels_in_selectors,
         ..selectors::Options::default()
     };
-    for selector in ["labelSelector", "namespaceSelector"] {
-        validate_label_selector(&term.field(selector), selector_options, errors);
-    }
+    validate_term_selectors(term, selector_options, errors);
     for name in term.field("namespaces").items() {
         let path = term.path().child("namespace");
         let problems = validation::dns1123_label(name.str());
@@ -137,6 +152,16 @@ fn pod_term(term: &View<'_>, options: &Options, errors: &mut ErrorList) {
         key.required(errors, "can not be empty");
     }
     validate_label_name(&key, errors);
+}
+
+pub(super) fn validate_term_selectors(
+    term: &View<'_>,
+    options: selectors::Options,
+    errors: &mut ErrorList,
+) {
+    for selector in ["labelSelector", "namespaceSelector"] {
+        validate_label_selector(&term.field(selector), options, errors);
+    }
 }
 
 /// Checks the keys whose values are taken from the pod itself.

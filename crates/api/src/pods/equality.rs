@@ -47,6 +47,18 @@ const ZERO_IF_ABSENT: &[&str] = &[
     "workingDir",
 ];
 
+/// Objects that mean something when they are there, even if nothing is in them: an empty selector of namespaces
+/// picks all of them, an absent one none.
+const PRESENT_IF_EMPTY: &[&str] = &[
+    "affinity",
+    "emptyDir",
+    "labelSelector",
+    "namespaceSelector",
+    "nodeAffinity",
+    "podAffinity",
+    "podAntiAffinity",
+];
+
 /// Maps of amounts, which are equal as numbers.
 const AMOUNTS: &[&str] = &["limits", "requests", "overhead"];
 
@@ -68,7 +80,7 @@ fn is_absent(name: &str, value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Array(items) => items.is_empty(),
-        Value::Object(_) if name == "emptyDir" => false,
+        Value::Object(_) if PRESENT_IF_EMPTY.contains(&name) => false,
         Value::Object(fields) => fields.iter().all(|(name, value)| is_absent(name, value)),
         Value::String(text) => text.is_empty() && ZERO_IF_ABSENT.contains(&name),
         Value::Bool(value) => !value && ZERO_IF_ABSENT.contains(&name),
@@ -147,6 +159,16 @@ mod tests {
                 false,
             ),
             (json!({"emptyDir": {}}), json!({}), false),
+            (
+                json!([{"namespaceSelector": {}}]),
+                json!([{"namespaceSelector": null}]),
+                false,
+            ),
+            (
+                json!({"labelSelector": {"matchLabels": {}}}),
+                json!({"labelSelector": {}}),
+                true,
+            ),
             (json!({"a": [1, 2]}), json!({"a": [2, 1]}), false),
             (
                 json!({"a": {"b": [{"c": "x"}]}}),

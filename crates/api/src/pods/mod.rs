@@ -20,6 +20,7 @@ mod security;
 mod spec;
 mod status;
 mod template;
+mod unserved;
 mod update;
 mod volumes;
 mod warnings;
@@ -32,11 +33,11 @@ use options::Options;
 
 pub use affinity::validate_node_selector;
 pub use ephemeral::{prepare_ephemeral_containers, validate_ephemeral_containers};
-pub use prepare::{
-    drop_unserved_fields, mend_grace, mirror_pod_ip, prepare_create, prepare_status_update,
-};
+pub use prepare::{mend_grace, mirror_pod_ip, prepare_create, prepare_status_update};
 pub use resize::{prepare_resize, validate_resize};
 pub use status::validate_status_update;
+pub(crate) use unserved::drop_from_template;
+pub use unserved::drop_unserved_fields;
 pub use update::{validate_binding, validate_create, validate_update};
 pub use warnings::{pod_warnings, template_warnings};
 

@@ -78,9 +78,11 @@ fn has_invalid_affinity_labels(spec: &View<'_>) -> bool {
     })
 }
 
+/// Any mistake in the selectors of a term shows that it is old.
 fn has_invalid_term_labels(term: &View<'_>) -> bool {
-    has_invalid_label_value(&term.field("labelSelector"))
-        || has_invalid_label_value(&term.field("namespaceSelector"))
+    let mut errors = ErrorList::new();
+    affinity::validate_term_selectors(term, selectors::Options::default(), &mut errors);
+    !errors.is_empty()
 }
 
 fn has_invalid_node_labels(spec: &View<'_>) -> bool {

@@ -1,11 +1,12 @@
-//! What only the server says of a pod, and what it drops because it is not served.
+//! What only the server says of a pod.
 
 use std::collections::HashMap;
 
 use rhumb_meta::field::{ErrorList, Path};
 use serde_json::{Value, json};
 
-use super::{annotations, qos, security};
+use super::unserved::{any_at, drop_unserved_fields, items};
+use super::{affinity, annotations, qos, security};
 use crate::{Object, Request, View};
 
 /// Gives a new pod its status.
@@ -24,7 +25,7 @@ pub fn prepare_create(pod: &mut Object, request: &Request<'_>) {
     }
     pod.insert("status".to_owned(), status);
     if let Some(Value::Object(spec)) = pod.get_mut("spec") {
-        drop_unserved_fields(spec, None);
+        drop_unserved_fields(spec, None, request.gates);
     }
     let metadata = pod.get("metadata");
     let part = |name| metadata.and_then(|metadata| metadata.get(name)).cloned();
@@ -42,86 +43,12 @@ fn is_gated(pod: &Object) -> bool {
         .is_some_and(|gates| !gates.is_empty())
 }
 
-/// Drops fields of features that are off, unless `old` has them already.
-pub fn drop_unserved_fields(spec: &mut Object, old: Option<&Object>) {
-    let uses = |path: &str| old.is_some_and(|old| any_at(old, path));
-    if !uses("schedulingGroup") {
-        spec.remove("schedulingGroup");
-    }
-    for projection in ["clusterTrustBundle", "podCertificate"] {
-        if uses(&format!("volumes.projected.sources.{projection}")) {
-            continue;
-        }
-        for volume in items(spec, "volumes") {
-            let Some(Value::Object(projected)) = volume.get_mut("projected") else {
-                continue;
-            };
-            for source in items(projected, "sources") {
-                source.remove(projection);
-            }
-        }
-    }
-    let lists = ["initContainers", "containers", "ephemeralContainers"];
-    if lists
-        .iter()
-        .any(|list| uses(&format!("{list}.lifecycle.stopSignal")))
-    {
-        return;
-    }
-    for list in lists {
-        for container in items(spec, list) {
-            if let Some(Value::Object(lifecycle)) = container.get_mut("lifecycle") {
-                lifecycle.remove("stopSignal");
-                if lifecycle.is_empty() {
-                    container.remove("lifecycle");
-                }
-            }
-        }
-    }
-}
-
-/// Whether there is anything at a path with dots, in any item of the lists on its way.
-fn any_at(object: &Object, path: &str) -> bool {
-    let (name, rest) = match path.split_once('.') {
-        Some((name, rest)) => (name, Some(rest)),
-        None => (path, None),
-    };
-    let below = |value: &Value| match rest {
-        None => !value.is_null(),
-        Some(rest) => value.as_object().is_some_and(|object| any_at(object, rest)),
-    };
-    match object.get(name) {
-        Some(Value::Array(items)) => items.iter().any(below),
-        Some(value) => below(value),
-        None => false,
-    }
-}
-
-fn items<'a>(object: &'a mut Object, list: &str) -> impl Iterator<Item = &'a mut Object> {
-    let items = object.get_mut(list).and_then(Value::as_array_mut);
-    items.into_iter().flatten().filter_map(Value::as_object_mut)
-}
-
 /// Puts the pod's own labels into the selectors that ask for them by key.
 fn merge_label_keys(spec: &mut Object, labels: Option<&Value>) {
     let Some(Value::Object(labels)) = labels else {
         return;
     };
-    if let Some(Value::Object(affinity)) = spec.get_mut("affinity") {
-        for kind in ["podAffinity", "podAntiAffinity"] {
-            let Some(Value::Object(pods)) = affinity.get_mut(kind) else {
-                continue;
-            };
-            for weighted in items(pods, "preferredDuringSchedulingIgnoredDuringExecution") {
-                if let Some(Value::Object(term)) = weighted.get_mut("podAffinityTerm") {
-                    merge_into_selector(term, labels);
-                }
-            }
-            for term in items(pods, "requiredDuringSchedulingIgnoredDuringExecution") {
-                merge_into_selector(term, labels);
-            }
-        }
-    }
+    affinity::change_pod_terms(spec, |term| merge_into_selector(term, labels));
     for constraint in items(spec, "topologySpreadConstraints") {
         merge_into_selector(constraint, labels);
     }

@@ -192,7 +192,7 @@ fn unchanged_else(view: &View<'_>, new: &Object, old: &Object, errors: &mut Erro
             "affinity" if is_gated => {
                 let affinity = view.field("affinity");
                 node_affinity(&affinity, new_value, old_value, errors);
-                same_but_node_affinity(new_value, old_value)
+                same_pod_affinity(new_value, old_value)
             }
             _ => same_field(name, new_value, old_value),
         };
@@ -329,15 +329,20 @@ fn has_only_additions(new: &View<'_>, old: &Value) -> bool {
     })
 }
 
-fn same_but_node_affinity(new: Option<&Value>, old: Option<&Value>) -> bool {
-    let without = |affinity: Option<&Value>| {
-        let mut affinity = affinity.and_then(Value::as_object).cloned();
-        if let Some(affinity) = &mut affinity {
-            affinity.remove(NODE_AFFINITY);
-        }
-        affinity.map(Value::Object)
+/// Whether the affinity of a pod that is held back is the same but for the nodes, which were looked at.
+fn same_pod_affinity(new: Option<&Value>, old: Option<&Value>) -> bool {
+    let same_part = |part: &str| {
+        let (new, old) = (
+            new.and_then(|new| new.get(part)),
+            old.and_then(|old| old.get(part)),
+        );
+        same_field(part, new, old)
     };
-    same(without(new).as_ref(), without(old).as_ref())
+    // As upstream, an affinity with nothing in it may come and go only together with nodes.
+    match same_part(NODE_AFFINITY) {
+        true => same_field("affinity", new, old),
+        false => same_part("podAffinity") && same_part("podAntiAffinity"),
+    }
 }
 
 /// An error about the pod as a whole, which upstream places at a field without a name.

@@ -4,7 +4,19 @@ use rhumb_meta::field::ErrorList;
 use rhumb_meta::validation;
 
 use super::checks;
-use crate::{View, pods};
+use crate::{Object, Request, View, pods};
+
+/// Where the owners of pods have the spec of their pods.
+const POD_SPEC: &[&str] = &["spec", "template", "spec"];
+
+/// Drops fields of features that are off, unless the template of `old` has them already.
+pub(crate) fn drop_unserved_fields(
+    owner: &mut Object,
+    old: Option<&Object>,
+    request: &Request<'_>,
+) {
+    pods::drop_from_template(owner, old, POD_SPEC, request.gates);
+}
 
 /// `old` is the template that was there before, whose sins a changed one may keep.
 pub(crate) fn validate(template: &View<'_>, old: Option<&View<'_>>, errors: &mut ErrorList) {

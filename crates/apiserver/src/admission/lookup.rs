@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rhumb_api::Object;
 use rhumb_cache::Entry;
 use rhumb_meta::{ObjectKey, Status};
+use rhumb_store::Expect;
 
 use super::{On, Premise};
 use crate::resources::{Call, Storage};
@@ -58,7 +59,7 @@ pub(super) async fn with_revision(
     let storage_key = storage.prefix.object(&key);
     let premise = |revision| Premise {
         key: storage_key.clone(),
-        revision,
+        expect: Expect::At(revision),
     };
     if let Some(entry) = storage.cache.get(&key).map_err(Status::internal_error)? {
         return Ok(Some((parse(&entry)?, premise(entry.revision()))));

@@ -21,8 +21,10 @@ mod namespaces;
 mod node_taint;
 mod policies;
 mod priority;
+mod quota;
 mod rounds;
 mod runtime_class;
+mod secured;
 mod seen;
 mod selection;
 mod service_account;
@@ -40,10 +42,12 @@ use async_trait::async_trait;
 use rhumb_admission::critical::CriticalResources;
 pub use rhumb_admission::{Configured, Operation};
 use rhumb_api::Object;
-use rhumb_meta::{Revision, Status};
+use rhumb_meta::Status;
 pub use rhumb_quota::Limited;
+use rhumb_store::Expect;
 
 use crate::objects::Metadata;
+use crate::quota::Room;
 use crate::request::DeleteOptions;
 use crate::resources::{Call, Registry};
 use rounds::Rounds;
@@ -52,6 +56,7 @@ use webhooks::Services;
 pub use configuration::{read_configuration, read_limited};
 pub use counts::Counts;
 pub use critical::read_critical_resources;
+pub use secured::Secured;
 pub use selection::{Selection, SelectionError};
 
 /// A write that asks for admission.
@@ -145,6 +150,20 @@ pub trait Plugin: Debug + Send + Sync {
         None
     }
 
+    /// Whether it holds something for a write until that is committed.
+    fn reserves(&self, _attributes: &Attributes<'_>) -> bool {
+        false
+    }
+
+    /// Holds what the write needs. Asked right before each attempt to commit it.
+    async fn reserve(
+        &self,
+        _attributes: &Attributes<'_>,
+        _object: &Object,
+    ) -> Result<Room, Status> {
+        Ok(Room::default())
+    }
+
     /// Whether the final object is still let in, with what it rests on as it is now.
     fn still_admits(
         &self,
@@ -168,7 +187,7 @@ pub struct On {
 #[derive(Debug)]
 pub struct Premise {
     pub key: String,
-    pub revision: Revision,
+    pub expect: Expect,
 }
 
 /// The plugins in their order.
@@ -242,23 +261,30 @@ impl Chain {
         Ok(())
     }
 
-    /// What must be so as the object is committed.
-    pub async fn premises(
+    /// What must be so as the object is committed, and what is held for it until then.
+    pub async fn secure(
         &self,
         attributes: &Attributes<'_>,
         object: &Object,
-    ) -> Result<Vec<Premise>, Status> {
-        let mut premises = Vec::new();
+    ) -> Result<Secured, Status> {
+        let mut secured = Secured::default();
         for plugin in &self.plugins {
-            let Some(on) = plugin.rests_on(attributes) else {
-                continue;
-            };
-            let found = lookup::with_revision(attributes.call, &on).await?;
-            let (now, premise) = found.unzip();
-            plugin.still_admits(attributes, object, now.as_ref())?;
-            premises.extend(premise);
+            if let Some(on) = plugin.rests_on(attributes) {
+                let found = lookup::with_revision(attributes.call, &on).await?;
+                let (now, premise) = found.unzip();
+                plugin.still_admits(attributes, object, now.as_ref())?;
+                secured.premises.extend(premise);
+            }
+            if plugin.reserves(attributes) {
+                let Room {
+                    premise,
+                    reservation,
+                } = plugin.reserve(attributes, object).await?;
+                secured.premises.extend(premise);
+                secured.reservations.extend(reservation);
+            }
         }
-        Ok(premises)
+        Ok(secured)
     }
 
     /// Both, for what is asked and not stored.

@@ -45,6 +45,9 @@ impl Plugin for NamespaceLifecycle {
     /// The namespace that it is let into: one that begins to end meanwhile is emptied once, and what came later
     /// would stay for ever.
     fn rests_on(&self, attributes: &Attributes<'_>) -> Option<On> {
+        if attributes.operation != Operation::Create {
+            return None;
+        }
         let namespace = attributes.call.namespace()?;
         Some(On {
             group: "",

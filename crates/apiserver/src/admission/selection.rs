@@ -16,6 +16,7 @@ use super::namespace_lifecycle::NamespaceLifecycle;
 use super::node_taint::TaintNodesByCondition;
 use super::policies::{MutatingPolicies, ValidatingPolicies};
 use super::priority::Priority;
+use super::quota::ResourceQuota;
 use super::runtime_class::RuntimeClass;
 use super::service_account::ServiceAccount;
 use super::storage_protection::StorageProtection;
@@ -113,7 +114,10 @@ const ORDER: &[(&str, Known)] = &[
         "ValidatingAdmissionWebhook",
         Known::Here(|outside| Box::new(Webhooks::new(Flavor::Validating, outside))),
     ),
-    ("ResourceQuota", Known::Later),
+    (
+        "ResourceQuota",
+        Known::Here(|outside| Box::new(ResourceQuota::new(outside.limited.clone()))),
+    ),
     ("AlwaysDeny", Known::Off),
 ];
 

@@ -152,6 +152,7 @@ impl Metrics {
         let encoded = encode_registry(&mut text, &self.exposition)
             .and_then(|()| encode_registry(&mut text, &caches))
             .and_then(|()| encode_registry(&mut text, api.admission.counts().exposition()))
+            .and_then(|()| encode_registry(&mut text, api.tills.counts().exposition()))
             .and_then(|()| encode_eof(&mut text));
         match encoded {
             Ok(()) => Reply::new(StatusCode::OK, CONTENT_TYPE, Body::full(text)),

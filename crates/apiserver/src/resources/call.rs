@@ -185,6 +185,9 @@ impl Call<'_> {
         if self.resource.storage.is_none() {
             return self.answer_unstored().await;
         }
+        if matches!(self.verb, "get" | "list") {
+            self.api.tills.settle(self).await;
+        }
         let reply = match self.verb {
             "get" => get::get(self).await,
             "list" => list::list(self).await,

@@ -131,20 +131,12 @@ async fn commit_new(
 ) -> Result<Result<Revision, Error>, Status> {
     let attributes = call.attributes(admission::Operation::Create, None, false);
     for _ in 0..PREMISES_MAX {
-        let premises = call.api.admission.premises(&attributes, object).await?;
-        let guarded = premises
-            .iter()
-            .fold(transaction.clone(), |guarded, premise| {
-                guarded.check(&*premise.key, Expect::At(premise.revision))
-            });
-        match call.commit(guarded).await {
-            Err(Error::Conflict(conflict))
-                if premises.iter().any(|premise| premise.key == *conflict.key) =>
-            {
-                call.api.fresh(call).await?;
-            }
-            done => return Ok(done),
+        let secured = call.api.admission.secure(&attributes, object).await?;
+        let outcome = call.commit(secured.guard(transaction.clone())).await;
+        if !secured.settle(&outcome) {
+            return Ok(outcome);
         }
+        call.api.fresh(call).await?;
     }
     Err(Status::server_timeout(
         &call.resource.group_resource,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rhumb_api::{Gates, Kind, Served};
 use rhumb_cache::Cache;
 use rhumb_meta::{GroupKind, GroupResource, GroupVersionKind, StoragePrefix};
+use rhumb_quota::Meter;
 use rhumb_schema::{Table, TypeId};
 
 use super::WatchEvents;
@@ -20,6 +21,8 @@ pub struct Resource {
     pub versions: Vec<Version>,
     /// `None` for kinds that are only asked, never stored.
     pub storage: Option<Storage>,
+    /// How quotas measure the objects; `None` if none looks at them.
+    pub meter: Option<Meter>,
 }
 
 /// A version that a resource is served in.
@@ -227,7 +230,9 @@ impl Registry {
                     })
                 })
                 .collect::<Result<Vec<Version>, RegistryError>>()?;
+            let is_kept = kind.is_namespaced() && storage.is_some();
             resources.push(Resource {
+                meter: Meter::of(&kind.group, &kind.plural).filter(|_| is_kept),
                 group_resource: kind.group_resource(),
                 kind: kind.clone(),
                 versions,

@@ -7,6 +7,7 @@ use rhumb_meta::{ObjectKey, Revision, Status};
 use rhumb_store::{Error, Expect, Operation, Transaction};
 
 use super::{Call, Claim, Storage, store_status};
+use crate::admission;
 use crate::objects::MetadataMut;
 
 /// How often a write is tried again when others write the same object. With so many in between, the client is
@@ -123,7 +124,7 @@ impl Call<'_> {
         })
     }
 
-    pub(super) fn store_failed(&self, error: &Error) -> Status {
+    pub(crate) fn store_failed(&self, error: &Error) -> Status {
         store_status(error, &self.resource.group_resource, self.verb)
     }
 
@@ -185,12 +186,21 @@ impl Call<'_> {
             step.set_version(current.revision);
             return Ok(done(step.object, step.deleted));
         }
-        match self.commit(std::mem::take(&mut step.transaction)).await {
+        let transaction = std::mem::take(&mut step.transaction);
+        let (outcome, has_changed) = match step.deleted {
+            true => (self.commit(transaction).await, false),
+            false => {
+                self.commit_update(&current.object, &step.object, transaction)
+                    .await?
+            }
+        };
+        match outcome {
             Ok(revision) => {
                 let keeps = step.keeps_version;
                 step.set_version(if keeps { current.revision } else { revision });
                 Ok(done(step.object, step.deleted))
             }
+            Err(Error::Conflict(_)) if has_changed => Ok(Attempt::Taken),
             Err(Error::Conflict(conflict)) if *conflict.key == *storage_key => Ok(Attempt::Changed),
             Err(Error::Conflict(conflict)) => match step.claim.refusal(&conflict.key) {
                 Some(refusal) => Err(refusal.clone()),
@@ -198,6 +208,20 @@ impl Call<'_> {
             },
             Err(error) => Err(self.store_failed(&error)),
         }
+    }
+
+    /// Commits an update as long as what it was let in for is so; says whether that was why it failed.
+    async fn commit_update(
+        &self,
+        old: &Object,
+        new: &Object,
+        transaction: Transaction,
+    ) -> Result<(Result<Revision, Error>, bool), Status> {
+        let attributes = self.attributes(admission::Operation::Update, Some(old), false);
+        let secured = self.api.admission.secure(&attributes, new).await?;
+        let outcome = self.commit(secured.guard(transaction)).await;
+        let has_changed = secured.settle(&outcome);
+        Ok((outcome, has_changed))
     }
 
     /// Whether these are the bytes that are stored; `None` if the revision is no longer the latest. An object that

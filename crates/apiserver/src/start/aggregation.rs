@@ -39,4 +39,5 @@ async fn write(api: &Arc<Api>, name: &str, rules: &serde_json::Value) -> Result<
         Some(role)
     })
     .await
+    .map(|_| ())
 }

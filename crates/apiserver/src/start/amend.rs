@@ -8,14 +8,24 @@ use rhumb_store::{Error, Expect, Transaction};
 
 use crate::Api;
 
+/// What became of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Amended {
+    Written,
+    /// There was nothing to change.
+    Same,
+    /// Somebody else changed it meanwhile, and nothing was written.
+    Overtaken,
+}
+
 /// Changes an object as the cache has it, if it is there and `edit` wants another. If somebody else changes it
 /// meanwhile, nothing is written: the caller comes by again with that change.
-pub(super) async fn amend(
+pub(crate) async fn amend(
     api: &Arc<Api>,
     (group, plural): (&str, &str),
     key: &ObjectKey,
     edit: impl FnOnce(Object) -> Option<Object>,
-) -> Result<(), String> {
+) -> Result<Amended, String> {
     let storage = api
         .registry
         .find(group, plural)
@@ -23,11 +33,11 @@ pub(super) async fn amend(
         .ok_or_else(|| format!("{plural} are not stored"))?;
     let entry = storage.cache.get(key).map_err(|error| error.to_string())?;
     let Some(entry) = entry else {
-        return Ok(());
+        return Ok(Amended::Same);
     };
     let object = serde_json::from_slice(entry.json_slice()).map_err(|error| error.to_string())?;
     let Some(mut object) = edit(object) else {
-        return Ok(());
+        return Ok(Amended::Same);
     };
     rhumb_schema::conform(api.table, storage.schema, &mut object);
     let bytes = storage.encoder.stored(&mut object);
@@ -37,9 +47,9 @@ pub(super) async fn amend(
     match api.store.commit(put).await {
         Ok(revision) => {
             api.seen(revision).await;
-            Ok(())
+            Ok(Amended::Written)
         }
-        Err(Error::Conflict(_)) => Ok(()),
+        Err(Error::Conflict(_)) => Ok(Amended::Overtaken),
         Err(error) => Err(error.to_string()),
     }
 }

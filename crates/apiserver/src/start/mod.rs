@@ -13,6 +13,7 @@ mod services;
 mod token_use;
 mod upkeep;
 
+pub(crate) use amend::{Amended, amend};
 pub use indexes::{Indexes, IndexesError};
 
 use std::net::SocketAddr;
@@ -31,6 +32,7 @@ use rhumb_store::Store;
 
 use crate::objects::Projection;
 use crate::openapi::Documents;
+use crate::quota::{self, TURNS, Tills, TurnKeys, TurnProjector, Turns};
 use crate::resources::allocation::{NODE_PORTS, PortProjector, ServiceAllocator, ServiceRanges};
 use crate::resources::{CompanionSet, Registry, RegistryError, forms, stored_kinds};
 use crate::{Api, admission};
@@ -56,6 +58,8 @@ pub struct Options {
     pub event_ttl: Duration,
     /// Whether policies are told what a type checker thinks of them.
     pub policy_status: bool,
+    /// Whether quotas are told what is used.
+    pub quota_status: bool,
 }
 
 /// Why a server cannot start.
@@ -84,6 +88,10 @@ impl Api {
         let node_ports = hub
             .cache(&StoragePrefix::new(NODE_PORTS)?)
             .ok_or_else(|| StartError::Bootstrap("node ports are not cached".to_owned()))?;
+        let turns = hub
+            .cache(&StoragePrefix::new(TURNS)?)
+            .ok_or_else(|| StartError::Bootstrap("turns are not cached".to_owned()))?;
+        let turns = Arc::new(Turns::new(turns, options.store.is_shared()));
         let allocator = ServiceAllocator::new(options.services.clone(), node_ports);
         let (uses, notes) = token_use::notes();
         let accounts = accounts::Accounts::new(&registry, uses);
@@ -98,7 +106,11 @@ impl Api {
             gates: options.gates,
             clock: options.clock,
             admission: options.admission,
-            companions: CompanionSet::default().with("", "services", allocator),
+            companions: CompanionSet::default()
+                .with("", "services", allocator)
+                .with("", "resourcequotas", TurnKeys::of_quotas(turns.clone()))
+                .with("", "namespaces", TurnKeys::of_namespaces(turns.clone())),
+            tills: Tills::new(&registry, turns),
             authenticator: match options.tokens {
                 Some(tokens) => authenticator.with_token_file(tokens),
                 None => authenticator,
@@ -121,6 +133,9 @@ impl Api {
         token_use::keep(&api, notes);
         if options.policy_status {
             policy_status::keep(&api);
+        }
+        if options.quota_status {
+            quota::keep(&api);
         }
         if !options.event_ttl.is_zero() {
             expiry::keep(&api, options.event_ttl);
@@ -145,6 +160,11 @@ async fn start_hub(options: &Options, kinds: &[Kind]) -> Result<Hub, StartError>
     resources.push(rhumb_cache::Resource {
         prefix: StoragePrefix::new(NODE_PORTS)?,
         projector: Arc::new(PortProjector),
+        indexes: Vec::new(),
+    });
+    resources.push(rhumb_cache::Resource {
+        prefix: StoragePrefix::new(TURNS)?,
+        projector: Arc::new(TurnProjector),
         indexes: Vec::new(),
     });
     let cache_options = rhumb_cache::Options {

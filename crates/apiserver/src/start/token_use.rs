@@ -73,6 +73,7 @@ async fn write(api: &Arc<Api>, used: &Use) -> Result<(), String> {
         labelled(secret, &used.day)
     })
     .await
+    .map(|_| ())
 }
 
 /// `None` if the secret says so already.

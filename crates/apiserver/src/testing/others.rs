@@ -78,6 +78,10 @@ impl fmt::Debug for Others {
 
 #[async_trait]
 impl Store for Others {
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     async fn get(&self, key: &str) -> Result<Option<Entry>> {
         self.store.get(key).await
     }

@@ -17,7 +17,7 @@ use crate::{Entry, EventKind};
 pub(crate) use filter::Filter;
 pub(crate) use places::{Delivery, Places};
 pub(crate) use watcher::Mailbox;
-pub use watcher::Watcher;
+pub use watcher::{Bell, Watcher};
 
 /// Which changes to be told of.
 #[derive(Debug, Clone)]

@@ -157,6 +157,17 @@ enum Step {
     Wait,
 }
 
+/// Says that a watcher has something to tell. One may listen at a time.
+#[derive(Debug, Clone)]
+pub struct Bell(Arc<Mailbox>);
+
+impl Bell {
+    /// Returns at once if it rang since somebody last listened, though all may have been told meanwhile.
+    pub async fn rings(&self) {
+        self.0.filled.notified().await;
+    }
+}
+
 /// Tells of the changes that concern one watch, in order, each once.
 ///
 /// Dropping it ends the watch.
@@ -215,6 +226,11 @@ impl Watcher {
             }
         }
         Ok(None)
+    }
+
+    /// Rings when there is something new, for somebody who waits apart from whoever reads.
+    pub fn bell(&self) -> Bell {
+        Bell(Arc::clone(&self.mailbox))
     }
 
     /// A revision up to which everything has been told, for a bookmark: no older event follows, and no gap is

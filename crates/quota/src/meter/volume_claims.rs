@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rhumb_api::Object;
 use rhumb_api::partial::{ResourceList, Text, or_default};
 use rhumb_meta::Quantity;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::counts::ONE;
 use crate::{Amounts, Charge, Traits};
@@ -37,9 +37,17 @@ struct Metadata<'a> {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Annotations<'a> {
-    /// Comes before the field of the spec wherever it is there, even if it is empty.
-    #[serde(borrow, rename = "volume.beta.kubernetes.io/storage-class")]
+    /// Comes before the field of the spec wherever it is there, even if it is empty or null.
+    #[serde(
+        borrow,
+        rename = "volume.beta.kubernetes.io/storage-class",
+        deserialize_with = "present"
+    )]
     storage_class: Option<Text<'a>>,
+}
+
+fn present<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<Text<'a>>, D::Error> {
+    Text::deserialize(from).map(Some)
 }
 
 #[derive(Default, Deserialize)]

@@ -13,6 +13,7 @@ use crate::duration::duration;
 
 /// What needs to know all types is a part of the server, and a controller by its name only.
 const POLICY_STATUS: &str = "validatingadmissionpolicy-status-controller";
+const QUOTA_STATUS: &str = "resourcequota-controller";
 
 #[derive(Args, Debug)]
 pub(crate) struct ControllerFlags {
@@ -51,7 +52,7 @@ impl ControllerFlags {
     pub(crate) fn select(&self) -> Result<Vec<&'static Controller>> {
         let names = || {
             let own = ALL.iter().map(|controller| controller.name);
-            own.chain([POLICY_STATUS])
+            own.chain([POLICY_STATUS, QUOTA_STATUS])
         };
         for said in self.controllers.iter().filter(|said| *said != "*") {
             let name = said.strip_prefix('-').unwrap_or(said);
@@ -78,6 +79,11 @@ impl ControllerFlags {
     /// Whether the server is to tell policies what a type checker thinks of them.
     pub(crate) fn wants_policy_status(&self) -> bool {
         self.wants(POLICY_STATUS)
+    }
+
+    /// Whether the server is to tell quotas what is used.
+    pub(crate) fn wants_quota_status(&self) -> bool {
+        self.wants(QUOTA_STATUS)
     }
 
     fn wants(&self, name: &str) -> bool {

@@ -87,6 +87,7 @@ async fn serve(flags: Flags) -> Result<()> {
         advertised: advertised.map(|ip| SocketAddr::new(ip, address.port())),
         event_ttl: flags.event_ttl,
         policy_status: flags.controllers.wants_policy_status(),
+        quota_status: flags.controllers.wants_quota_status(),
     })
     .await?;
     let service = Arc::new(flags.service(api.clone())?);

@@ -81,6 +81,10 @@ impl fmt::Debug for Etcd {
 
 #[async_trait]
 impl Store for Etcd {
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     async fn get(&self, key: &str) -> Result<Option<Entry>> {
         read::get(&self.link, key).await
     }

@@ -65,6 +65,33 @@ fn limits_of_containers_follow_from_each_other() {
 }
 
 #[test]
+fn amounts_are_no_finer_than_thousandths() {
+    let fine = json!({"a": "999999u", "b": "1", "c": "0.5m", "d": "100n"});
+    let round = json!({"a": "1", "b": "1", "c": "1m", "d": "1m"});
+    for (name, list) in [
+        ("ResourceQuotaSpec", "hard"),
+        ("ResourceQuotaStatus", "hard"),
+        ("ResourceQuotaStatus", "used"),
+        ("LimitRangeItem", "max"),
+        ("LimitRangeItem", "min"),
+        ("LimitRangeItem", "default"),
+        ("LimitRangeItem", "defaultRequest"),
+        ("LimitRangeItem", "maxLimitRequestRatio"),
+        ("PersistentVolumeSpec", "capacity"),
+        ("VolumeResourceRequirements", "requests"),
+        ("PersistentVolumeClaimStatus", "allocatedResources"),
+    ] {
+        check(name, json!({list: fine}), json!({list: round}));
+    }
+    check(
+        "LimitRangeItem",
+        json!({"type": "Container", "max": {"cpu": "1.0005"}}),
+        json!({"type": "Container", "max": {"cpu": "1001m"}, "default": {"cpu": "1001m"},
+            "defaultRequest": {"cpu": "1001m"}}),
+    );
+}
+
+#[test]
 fn services_are_filled_by_their_type() {
     let plain =
         json!({"sessionAffinity": "None", "type": "ClusterIP", "internalTrafficPolicy": "Cluster"});

@@ -8,13 +8,13 @@ use crate::pods::resources::{Aggregate, is_huge_page, is_overcommit_allowed, is_
 
 const MILLI: i32 = -3;
 
-pub(super) fn round(requirements: &mut Object) {
+pub(in crate::defaults) fn round(requirements: &mut Object) {
     round_list(requirements, "limits");
     round_list(requirements, "requests");
 }
 
 /// Rounds up what is finer than a thousandth.
-pub(super) fn round_list(object: &mut Object, name: &str) {
+pub(in crate::defaults) fn round_list(object: &mut Object, name: &str) {
     let Some(Value::Object(list)) = object.get_mut(name) else {
         return;
     };

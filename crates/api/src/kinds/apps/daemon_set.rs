@@ -30,12 +30,14 @@ const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 struct DaemonSet;
 
 impl Rules for DaemonSet {
-    fn prepare_create(&self, object: &mut Object, _: &Request<'_>) {
+    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
+        crate::workloads::template::drop_unserved_fields(object, None, request);
         let generation = template_generation(object).max(1);
         set_template_generation(object, generation);
     }
 
-    fn prepare_update(&self, object: &mut Object, old: &Object, _: &Request<'_>) {
+    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
+        crate::workloads::template::drop_unserved_fields(object, Some(old), request);
         let path = ["spec", "template"];
         let is_same = checks::same_values(edit::get(object, &path), edit::get(old, &path));
         let generation = template_generation(old) + i64::from(!is_same);

@@ -28,8 +28,13 @@ pub(super) fn kind() -> Kind {
 struct Deployment;
 
 impl Rules for Deployment {
+    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
+        crate::workloads::template::drop_unserved_fields(object, None, request);
+    }
+
     /// Annotations count for the generation too: they are copied to the replica sets.
-    fn prepare_update(&self, object: &mut Object, old: &Object, _: &Request<'_>) {
+    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
+        crate::workloads::template::drop_unserved_fields(object, Some(old), request);
         let path = ["metadata", "annotations"];
         if !checks::same_values(edit::get(object, &path), edit::get(old, &path)) {
             let generation = fields::int(old, "metadata.generation").unwrap_or(0);

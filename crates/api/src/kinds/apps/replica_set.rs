@@ -4,7 +4,7 @@ use rhumb_meta::field::ErrorList;
 
 use super::template;
 use crate::workloads::checks;
-use crate::{Generation, Kind, Request, Rules, Scope, View};
+use crate::{Generation, Kind, Object, Request, Rules, Scope, View};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -27,6 +27,14 @@ pub(super) fn kind() -> Kind {
 struct ReplicaSet;
 
 impl Rules for ReplicaSet {
+    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
+        crate::workloads::template::drop_unserved_fields(object, None, request);
+    }
+
+    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
+        crate::workloads::template::drop_unserved_fields(object, Some(old), request);
+    }
+
     fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
         validate_spec(&object.field("spec"), None, errors);
     }

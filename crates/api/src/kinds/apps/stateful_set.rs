@@ -61,10 +61,12 @@ impl Rules for StatefulSet {
     }
 
     fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
+        crate::workloads::template::drop_unserved_fields(object, None, request);
         prepare_max_unavailable(object, None, request);
     }
 
     fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
+        crate::workloads::template::drop_unserved_fields(object, Some(old), request);
         prepare_max_unavailable(object, Some(old), request);
     }
 

@@ -4,7 +4,7 @@ use rhumb_meta::field::ErrorList;
 
 use super::{job_spec, schedule, time_zone};
 use crate::workloads::{checks, template};
-use crate::{Generation, Kind, Request, Rules, Scope, View};
+use crate::{Generation, Kind, Object, Request, Rules, Scope, View, pods};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -25,10 +25,20 @@ pub(super) fn kind() -> Kind {
 /// What is left for the name: the jobs have eleven characters more, and are names of hosts.
 const NAME_MAX_BYTES: usize = 52;
 
+const POD_SPEC: &[&str] = &["spec", "jobTemplate", "spec", "template", "spec"];
+
 #[derive(Debug)]
 struct CronJob;
 
 impl Rules for CronJob {
+    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
+        pods::drop_from_template(object, None, POD_SPEC, request.gates);
+    }
+
+    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
+        pods::drop_from_template(object, Some(old), POD_SPEC, request.gates);
+    }
+
     fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
         validate_spec(&object.field("spec"), None, errors);
         let metadata = object.field("metadata");

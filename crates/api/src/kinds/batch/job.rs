@@ -44,11 +44,16 @@ const TEMPLATE_LABELS: &[&str] = &["spec", "template", "metadata", "labels"];
 struct Job;
 
 impl Rules for Job {
-    fn prepare_create(&self, object: &mut Object, _: &Request<'_>) {
+    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
+        template::drop_unserved_fields(object, None, request);
         let is_manual = edit::get(object, &["spec", "manualSelector"]) == Some(&json!(true));
         if !is_manual {
             generate_selector(object);
         }
+    }
+
+    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
+        template::drop_unserved_fields(object, Some(old), request);
     }
 
     fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rhumb_meta::field::{BadValue, Error, ErrorList, Path};
 use rhumb_meta::{Quantity, validation};
 
-use crate::{Kind, Request, Rules, Scope, View, checks, resource_names};
+use crate::{Kind, Object, Request, Rules, Scope, View, checks, fields, resource_names};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -25,6 +25,14 @@ pub(super) fn kind() -> Kind {
 struct LimitRangeRules;
 
 impl Rules for LimitRangeRules {
+    /// One without a name is called by what it is known by.
+    fn prepare_create(&self, object: &mut Object, _: &Request<'_>) {
+        let uid = fields::text(object, "metadata.uid");
+        if !uid.is_empty() {
+            fields::fill(object, "metadata.name", uid);
+        }
+    }
+
     fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
         let spec = object.field("spec");
         let limits = spec.field("limits");
@@ -235,7 +243,8 @@ fn validate_overcommit(limit: &View<'_>, name: &str, amounts: &Amounts, errors: 
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::testing::{check_create, kind};
+    use crate::testing::{check_create, create, kind};
+    use crate::{Gates, fields};
 
     fn check(limits: Value, want: &[&str]) {
         let object = json!({"spec": {"limits": limits}});
@@ -266,6 +275,17 @@ mod tests {
                 ),
             ],
         );
+    }
+
+    #[test]
+    fn one_without_a_name_gets_one() {
+        let (kind, gates) = (kind("", "LimitRange"), Gates::default());
+        for (name, want) in [("", "an-uid"), ("own", "own")] {
+            let object = json!({"metadata": {"name": name, "uid": "an-uid"}});
+            let (object, errors) = create(&kind, object, &gates);
+            assert!(errors.is_empty(), "{errors:?}");
+            assert_eq!(fields::str(&object, "metadata.name"), want);
+        }
     }
 
     #[test]

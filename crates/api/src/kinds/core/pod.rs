@@ -123,14 +123,14 @@ impl Rules for PodRules {
         pods::prepare_create(pod, request);
     }
 
-    fn prepare_update(&self, pod: &mut Object, old: &Object, _: &Request<'_>) {
+    fn prepare_update(&self, pod: &mut Object, old: &Object, request: &Request<'_>) {
         match old.get("status") {
             Some(status) => pod.insert("status".to_owned(), status.clone()),
             None => pod.remove("status"),
         };
         if let Some(Value::Object(spec)) = pod.get_mut("spec") {
             let old = old.get("spec").and_then(Value::as_object);
-            pods::drop_unserved_fields(spec, old);
+            pods::drop_unserved_fields(spec, old, request.gates);
         }
     }
 

@@ -1,7 +1,6 @@
 //! PodTemplate.
 
 use rhumb_meta::field::ErrorList;
-use serde_json::Value;
 
 use crate::{Generation, Kind, Object, Request, Rules, Scope, View, pods};
 
@@ -19,24 +18,18 @@ pub(super) fn kind() -> Kind {
     .rules(PodTemplateRules)
 }
 
+const POD_SPEC: &[&str] = &["template", "spec"];
+
 #[derive(Debug)]
 struct PodTemplateRules;
 
 impl Rules for PodTemplateRules {
-    fn prepare_create(&self, object: &mut Object, _: &Request<'_>) {
-        if let Some(Value::Object(spec)) = spec_mut(object) {
-            pods::drop_unserved_fields(spec, None);
-        }
+    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
+        pods::drop_from_template(object, None, POD_SPEC, request.gates);
     }
 
-    fn prepare_update(&self, object: &mut Object, old: &Object, _: &Request<'_>) {
-        let old = old
-            .get("template")
-            .and_then(|template| template.get("spec"))
-            .and_then(Value::as_object);
-        if let Some(Value::Object(spec)) = spec_mut(object) {
-            pods::drop_unserved_fields(spec, old);
-        }
+    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
+        pods::drop_from_template(object, Some(old), POD_SPEC, request.gates);
     }
 
     fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
@@ -61,8 +54,4 @@ impl Rules for PodTemplateRules {
             pods::template_warnings(&template, warnings);
         }
     }
-}
-
-fn spec_mut(object: &mut Object) -> Option<&mut Value> {
-    object.get_mut("template")?.get_mut("spec")
 }

@@ -2,9 +2,9 @@
 
 use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::validation;
-use serde_json::Value;
 
 use crate::pods::{self, checks};
+use crate::workloads::template;
 use crate::{Generation, Kind, Object, Request, Rules, Scope, Selectable, View};
 
 const SELECTABLE: &[Selectable] = &[Selectable {
@@ -40,20 +40,13 @@ pub(super) fn kind() -> Kind {
 struct ReplicationControllerRules;
 
 impl Rules for ReplicationControllerRules {
-    fn prepare_create(&self, object: &mut Object, _: &Request<'_>) {
+    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
         object.insert("status".to_owned(), serde_json::json!({"replicas": 0}));
-        if let Some(Value::Object(spec)) = pod_spec_mut(object) {
-            pods::drop_unserved_fields(spec, None);
-        }
+        template::drop_unserved_fields(object, None, request);
     }
 
-    fn prepare_update(&self, object: &mut Object, old: &Object, _: &Request<'_>) {
-        let old = old
-            .get("spec")
-            .and_then(|spec| spec.get("template")?.get("spec")?.as_object());
-        if let Some(Value::Object(spec)) = pod_spec_mut(object) {
-            pods::drop_unserved_fields(spec, old);
-        }
+    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
+        template::drop_unserved_fields(object, Some(old), request);
     }
 
     fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
@@ -94,10 +87,6 @@ impl Rules for ReplicationControllerRules {
             pods::template_warnings(&spec.field("template"), warnings);
         }
     }
-}
-
-fn pod_spec_mut(object: &mut Object) -> Option<&mut Value> {
-    object.get_mut("spec")?.get_mut("template")?.get_mut("spec")
 }
 
 fn validate_spec(spec: &View<'_>, old: Option<&View<'_>>, errors: &mut ErrorList) {

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use rhumb_meta::field::{BadValue, Error, ErrorList};
 use serde::Serialize;
 
-use crate::{Kind, Request, Rules, Scope, View, checks, resource_names};
+use crate::gates::Feature;
+use crate::{Kind, Object, Request, Rules, Scope, View, checks, fields, resource_names};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -26,11 +27,17 @@ pub(super) fn kind() -> Kind {
 struct QuotaRules;
 
 impl Rules for QuotaRules {
-    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
-        let spec = object.field("spec");
-        validate_amounts(&spec.field("hard"), errors);
-        validate_scopes(&spec, errors);
-        validate_selector(&spec, errors);
+    /// Of cross-namespace affinity there is nothing to ask but whether a pod has it, so that needs no operator.
+    fn default(&self, object: &mut Object) {
+        for expression in fields::objects_mut(object, "spec.scopeSelector.matchExpressions") {
+            if is_cross_namespace(fields::str(expression, "scopeName")) {
+                fields::fill(expression, "operator", "Exists");
+            }
+        }
+    }
+
+    fn validate_create(&self, object: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
+        validate_spec(&object.field("spec"), Allowed::by(request), errors);
     }
 
     fn validate_update(
@@ -40,11 +47,14 @@ impl Rules for QuotaRules {
         request: &Request<'_>,
         errors: &mut ErrorList,
     ) {
-        self.validate_create(object, request, errors);
         let (spec, old) = (object.field("spec"), old.field("spec"));
+        validate_spec(&spec, Allowed::by(request).or_kept(&old), errors);
         let scopes = spec.field("scopes");
         let set = |scopes: &View<'_>| -> BTreeSet<String> {
-            scopes.items().map(|item| item.str().to_owned()).collect()
+            scopes
+                .items()
+                .map(|item| canonical(item.str()).to_owned())
+                .collect()
         };
         if set(&scopes) != set(&old.field("scopes")) {
             scopes.invalid(errors, checks::IMMUTABLE);
@@ -90,6 +100,44 @@ fn request_above_limit(hard: &View<'_>, name: &str) -> Option<String> {
     })
 }
 
+/// Which scopes may be named.
+#[derive(Debug, Clone, Copy)]
+struct Allowed {
+    cross_namespace: bool,
+}
+
+impl Allowed {
+    fn by(request: &Request<'_>) -> Allowed {
+        let feature = Feature::PodAffinityNamespaceSelector;
+        Allowed {
+            cross_namespace: request.gates.enabled(feature),
+        }
+    }
+
+    /// A quota that was written while the gate was on can be changed without losing its scope.
+    fn or_kept(self, old: &View<'_>) -> Allowed {
+        let (scopes, selector) = (old.field("scopes"), old.field("scopeSelector"));
+        let expressions = selector.field("matchExpressions");
+        let is_kept = scopes.items().any(|scope| is_cross_namespace(scope.str()))
+            || expressions
+                .items()
+                .any(|expression| is_cross_namespace(expression.text("scopeName")));
+        Allowed {
+            cross_namespace: self.cross_namespace || is_kept,
+        }
+    }
+
+    fn has(self, scope: &str) -> bool {
+        is_known_scope(scope) && (self.cross_namespace || !is_cross_namespace(scope))
+    }
+}
+
+fn validate_spec(spec: &View<'_>, allowed: Allowed, errors: &mut ErrorList) {
+    validate_amounts(&spec.field("hard"), errors);
+    validate_scopes(spec, allowed, errors);
+    validate_selector(spec, allowed, errors);
+}
+
 fn validate_amounts(amounts: &View<'_>, errors: &mut ErrorList) {
     for (name, amount) in amounts.entries() {
         resource_names::validate_for_quota(name, &amount, errors);
@@ -106,6 +154,23 @@ const COMPUTE: &[&str] = &[
     "requests.memory",
 ];
 
+const CROSS_NAMESPACE: &str = "CrossNamespacePodAffinity";
+/// The same scope as the proposal calls it. It is stored as it was written.
+const CROSS_NAMESPACE_OF_PROPOSAL: &str = "CrossNamespaceAffinity";
+
+/// Whether it is the scope of pods with affinity to pods of other namespaces, by either name.
+fn is_cross_namespace(scope: &str) -> bool {
+    canonical(scope) == CROSS_NAMESPACE
+}
+
+/// One name for each scope.
+fn canonical(scope: &str) -> &str {
+    match scope {
+        CROSS_NAMESPACE_OF_PROPOSAL => CROSS_NAMESPACE,
+        other => other,
+    }
+}
+
 fn is_known_scope(scope: &str) -> bool {
     matches!(
         scope,
@@ -115,7 +180,8 @@ fn is_known_scope(scope: &str) -> bool {
             | "NotBestEffort"
             | "PriorityClass"
             | "VolumeAttributesClass"
-            | "CrossNamespacePodAffinity"
+            | CROSS_NAMESPACE
+            | CROSS_NAMESPACE_OF_PROPOSAL
     )
 }
 
@@ -139,12 +205,12 @@ fn unfit_resources(hard: &View<'_>, scope: &str) -> usize {
         .count()
 }
 
-fn validate_scopes(spec: &View<'_>, errors: &mut ErrorList) {
+fn validate_scopes(spec: &View<'_>, allowed: Allowed, errors: &mut ErrorList) {
     let (hard, scopes) = (spec.field("hard"), spec.field("scopes"));
     let mut seen = BTreeSet::new();
     for item in scopes.items() {
         let scope = item.str();
-        if !is_known_scope(scope) {
+        if !allowed.has(scope) {
             scopes.invalid(errors, "unsupported scope");
         }
         for _ in 0..unfit_resources(&hard, scope) {
@@ -170,7 +236,7 @@ fn refuse_conflicts(
 }
 
 /// As upstream, nothing says which expression it is that is wrong.
-fn validate_selector(spec: &View<'_>, errors: &mut ErrorList) {
+fn validate_selector(spec: &View<'_>, allowed: Allowed, errors: &mut ErrorList) {
     let (hard, selector) = (spec.field("hard"), spec.field("scopeSelector"));
     let expressions = selector.field("matchExpressions");
     let mut seen = BTreeSet::new();
@@ -181,7 +247,7 @@ fn validate_selector(spec: &View<'_>, errors: &mut ErrorList) {
             let field = expressions.field(field);
             errors.push(Error::invalid(field.path(), value, detail));
         };
-        if !is_known_scope(scope) {
+        if !allowed.has(scope) {
             refuse("scopeName", scope.into(), "unsupported scope", errors);
         }
         for _ in 0..unfit_resources(&hard, scope) {
@@ -250,122 +316,4 @@ const ONLY_EXISTS: &str = concat!(
 );
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use crate::testing::{check_create, check_status, check_update, kind, warnings};
-
-    fn check(spec: Value, want: &[&str]) {
-        check_create(&kind("", "ResourceQuota"), json!({"spec": spec}), want);
-    }
-
-    #[test]
-    fn names_and_amounts_are_those_of_quota() {
-        check(
-            json!({"hard": {"cpu": "1", "pods": "3", "count/jobs.batch": "1", "requests.example.com/gpu": 2,
-                "gold.storageclass.storage.k8s.io/requests.storage": "1Gi", "hugepages-2Mi": "2Mi"}}),
-            &[],
-        );
-        check(
-            json!({"hard": {"cpu": "-1", "pods": "500m", "storage": "1", "x": "1"}}),
-            &[
-                "spec.hard[cpu]: Invalid value: \"-1\": must be greater than or equal to 0",
-                "spec.hard[pods]: Invalid value: \"500m\": must be an integer",
-                "spec.hard[storage]: Invalid value: \"storage\": must be a standard resource for quota",
-                "spec.hard[x]: Invalid value: \"x\": must be a standard resource type or fully qualified",
-                "spec.hard[x]: Invalid value: \"x\": must be a standard resource for quota",
-            ],
-        );
-    }
-
-    #[test]
-    fn scopes_fit_the_resources_and_each_other() {
-        check(
-            json!({"hard": {"pods": "1"}, "scopes": ["BestEffort"]}),
-            &[],
-        );
-        check(
-            json!({"hard": {"cpu": "1"}, "scopes": ["BestEffort", "NotBestEffort", "Odd"]}),
-            &[
-                concat!(
-                    "spec.scopes: Invalid value: [\"BestEffort\",\"NotBestEffort\",\"Odd\"]: unsupported scope ",
-                    "applied to resource"
-                ),
-                "spec.scopes: Invalid value: [\"BestEffort\",\"NotBestEffort\",\"Odd\"]: unsupported scope",
-                "spec.scopes: Invalid value: [\"BestEffort\",\"NotBestEffort\",\"Odd\"]: conflicting scopes",
-            ],
-        );
-    }
-
-    #[test]
-    fn scope_selectors_are_checked() {
-        let selector = |scope: &str, operator: &str, values: Value| {
-            json!({"scopeSelector": {"matchExpressions": [
-                {"scopeName": scope, "operator": operator, "values": values}
-            ]}})
-        };
-        check(selector("PriorityClass", "In", json!(["a"])), &[]);
-        check(
-            selector("CrossNamespacePodAffinity", "Exists", json!([])),
-            &[],
-        );
-        let at = "spec.scopeSelector.matchExpressions";
-        check(
-            selector("PriorityClass", "In", json!([])),
-            &[&format!(
-                "{at}.values: Required value: must be at least one value when `operator` is 'In' or 'NotIn' for \
-                 scope selector"
-            )],
-        );
-        check(
-            selector("BestEffort", "In", json!(["a"])),
-            &[&format!(
-                "{at}.operator: Invalid value: \"In\": {}",
-                super::ONLY_EXISTS
-            )],
-        );
-        check(
-            selector("Odd", "Like", json!([])),
-            &[
-                &format!("{at}.scopeName: Invalid value: \"Odd\": unsupported scope"),
-                &format!("{at}.operator: Invalid value: \"Like\": not a valid selector operator"),
-            ],
-        );
-    }
-
-    #[test]
-    fn scopes_never_change() {
-        check_update(
-            &kind("", "ResourceQuota"),
-            json!({"spec": {"scopes": ["BestEffort", "Terminating"]}}),
-            json!({"spec": {"scopes": ["Terminating", "BestEffort"]}}),
-            &[],
-        );
-        check_update(
-            &kind("", "ResourceQuota"),
-            json!({"spec": {"scopes": ["BestEffort"]}}),
-            json!({"spec": {"scopes": ["Terminating"]}}),
-            &["spec.scopes: Invalid value: [\"Terminating\"]: field is immutable"],
-        );
-    }
-
-    #[test]
-    fn the_status_is_held_to_the_same() {
-        check_status(
-            &kind("", "ResourceQuota"),
-            json!({}),
-            json!({"status": {"hard": {"pods": "1"}, "used": {"pods": "-1"}}}),
-            &["status.used[pods]: Invalid value: \"-1\": must be greater than or equal to 0"],
-        );
-    }
-
-    #[test]
-    fn requests_above_limits_are_warned_of() {
-        let quota = json!({"spec": {"hard": {"cpu": "2", "limits.cpu": "1", "requests.memory": "1Gi",
-            "limits.memory": "1Gi"}}});
-        assert_eq!(
-            warnings(&kind("", "ResourceQuota"), quota),
-            ["ResourceQuota cpu (2) should be less than limits.cpu (1)"]
-        );
-    }
-}
+mod tests;

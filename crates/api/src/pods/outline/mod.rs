@@ -2,6 +2,8 @@
 
 mod demand;
 mod parts;
+#[cfg(test)]
+mod tests;
 
 use rhumb_meta::Timestamp;
 use serde::Deserialize;

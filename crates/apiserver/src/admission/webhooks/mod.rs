@@ -33,9 +33,9 @@ pub(crate) use services::Services;
 pub(super) struct Outside {
     pub(super) counts: Arc<Counts>,
     pub(super) services: Arc<Services>,
-    /// What may be consumed only where a quota covers it.
-    pub(super) limited: Arc<[Limited]>,
     client: Client,
+    /// What may be used only where a quota says how much.
+    pub(super) limited: Arc<[Limited]>,
 }
 
 impl Default for Outside {

@@ -1,0 +1,204 @@
+//! What quotas say is used.
+//!
+//! Writes are judged by the book and not by the status, so the status may come a little later: soon after the first
+//! change, then at most once a second. Whoever reads quotas of a namespace has it brought up to date first.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures_util::future::{join_all, select_all};
+use rhumb_api::Object;
+use rhumb_cache::{Bell, Cache, Message, Start, WatchEnd, WatchRequest};
+use rhumb_meta::{ObjectKey, Status, Timestamp};
+use rhumb_quota::Amounts;
+use serde_json::{Value, json};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::till::Till;
+use crate::Api;
+use crate::start::{Amended, amend};
+
+const RESOURCE: (&str, &str) = ("", "resourcequotas");
+
+/// Changes that come within this time of the first are written together.
+const GATHER: Duration = Duration::from_millis(30);
+
+/// How far apart two writes of the same status are.
+const APART: Duration = Duration::from_secs(1);
+
+/// How much later than the server whose turn it is others write what is still missing.
+const STAND_IN: Duration = Duration::from_secs(2);
+
+/// How often the status is looked at though nothing seems to have changed.
+const RESYNC: Duration = Duration::from_secs(300);
+
+/// How often a status is computed anew because somebody else wrote it meanwhile.
+const ATTEMPTS_MAX: usize = 4;
+
+/// Writes what the book says into the status of each quota that says something else.
+pub(super) async fn settle(api: &Arc<Api>, till: &Till) -> Result<(), Status> {
+    let _writing = till.writing.lock().await;
+    for _ in 0..ATTEMPTS_MAX {
+        let counted: Vec<(ObjectKey, Amounts)> = {
+            let ledger = till.open(api).await?;
+            let used = |(place, key): (usize, &ObjectKey)| (key.clone(), ledger.book.used(place));
+            ledger.quota_keys().enumerate().map(used).collect()
+        };
+        let written = counted
+            .iter()
+            .map(|(key, used)| amend(api, RESOURCE, key, |quota| amended(quota, used)));
+        let mut was_overtaken = false;
+        for written in join_all(written).await {
+            was_overtaken |= written.map_err(Status::internal_error)? == Amended::Overtaken;
+        }
+        if !was_overtaken {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The quota with another status, if it needs one.
+fn amended(mut quota: Object, used: &Amounts) -> Option<Object> {
+    let hard = quota.get("spec").map_or(&Value::Null, |spec| &spec["hard"]);
+    let hard = if hard.is_object() {
+        hard.clone()
+    } else {
+        json!({})
+    };
+    let status = json!({"hard": hard, "used": used.to_json()});
+    let is_same = |field: &str| {
+        let old = quota.get("status").map_or(&Value::Null, |old| &old[field]);
+        old == &status[field] || (old.is_null() && status[field] == json!({}))
+    };
+    if is_same("hard") && is_same("used") {
+        return None;
+    }
+    quota.insert("status".into(), status);
+    Some(quota)
+}
+
+/// Keeps the status of all quotas up to date, for as long as there is a server.
+pub(crate) fn keep(api: &Arc<Api>) {
+    if let Some(quotas) = api.tills.quotas.clone() {
+        api.tills.is_kept.store(true, Ordering::Relaxed);
+        tokio::spawn(follow(Arc::downgrade(api), quotas));
+    }
+}
+
+/// One task for each namespace with quotas.
+type Tended = HashMap<Box<str>, (JoinHandle<()>, Arc<Notify>)>;
+
+async fn follow(api: Weak<Api>, quotas: Cache) {
+    let (over, mut is_over) = mpsc::unbounded_channel();
+    let mut tended = Tended::new();
+    while let Ok(mut watcher) = quotas.watch(WatchRequest::everything(Start::List)) {
+        loop {
+            tokio::select! {
+                message = watcher.next() => match message {
+                    Ok(Message::Event(event)) => {
+                        let namespace = event.entry().key().namespace().unwrap_or_default();
+                        tend(&api, &over, &mut tended, namespace);
+                    }
+                    Ok(Message::InitialEnd(_)) => {}
+                    Err(WatchEnd::Expired) => break,
+                    Err(WatchEnd::Closing | WatchEnd::Removed) => return,
+                },
+                Some(namespace) = is_over.recv() => {
+                    tended.remove::<str>(&namespace);
+                    // A quota may have come while its task was about to end.
+                    if quotas.snapshot().range(Some(&namespace), None).next().is_some() {
+                        tend(&api, &over, &mut tended, &namespace);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn tend(
+    api: &Weak<Api>,
+    over: &mpsc::UnboundedSender<Box<str>>,
+    tended: &mut Tended,
+    namespace: &str,
+) {
+    if let Some((_, changed)) = tended.get(namespace) {
+        changed.notify_one();
+        return;
+    }
+    let changed = Arc::new(Notify::new());
+    let task = keep_namespace(
+        api.clone(),
+        namespace.into(),
+        Arc::clone(&changed),
+        over.clone(),
+    );
+    tended.insert(namespace.into(), (tokio::spawn(task), changed));
+}
+
+/// What wakes whoever keeps a namespace.
+struct Wake {
+    bells: Vec<Bell>,
+    lapse: Option<Timestamp>,
+}
+
+async fn keep_namespace(
+    api: Weak<Api>,
+    namespace: Box<str>,
+    changed: Arc<Notify>,
+    over: mpsc::UnboundedSender<Box<str>>,
+) {
+    while let Some(running) = api.upgrade().filter(|api| !api.is_closing()) {
+        let Some(till) = running.tills.of(&namespace) else {
+            break;
+        };
+        let wake = match keep_once(&running, &till).await {
+            Ok(Some(wake)) => wake,
+            Ok(None) => {
+                running.tills.forget(&namespace);
+                break;
+            }
+            Err(problem) => {
+                tracing::warn!(%namespace, problem = problem.message, "the status of quotas cannot be written");
+                sleep(STAND_IN).await;
+                continue;
+            }
+        };
+        let earliest = Instant::now() + APART;
+        let lapse = wake
+            .lapse
+            .map(|at| at.saturating_duration_since(running.clock.wall()));
+        let is_ours = running.tills.turns.is_ours(&namespace);
+        drop((running, till));
+        tokio::select! {
+            () = any(&wake.bells) => {}
+            () = changed.notified() => {}
+            () = sleep(lapse.unwrap_or(RESYNC).min(RESYNC)) => {}
+        }
+        sleep(if is_ours { GATHER } else { STAND_IN }).await;
+        // The first change after a while is told at once, those that follow it together.
+        sleep_until(earliest).await;
+    }
+    let _ = over.send(namespace);
+}
+
+/// Writes what is missing; `None` if there are no quotas any more.
+async fn keep_once(api: &Arc<Api>, till: &Till) -> Result<Option<Wake>, Status> {
+    settle(api, till).await?;
+    let ledger = till.open(api).await?;
+    Ok(ledger.has_quotas().then(|| Wake {
+        bells: ledger.bells(),
+        lapse: ledger.book.next_lapse(),
+    }))
+}
+
+async fn any(bells: &[Bell]) {
+    if bells.is_empty() {
+        return std::future::pending().await;
+    }
+    select_all(bells.iter().map(|bell| Box::pin(bell.rings()))).await;
+}

@@ -1,0 +1,398 @@
+//! Random objects that quotas look at, the same ones for the same seeds.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use super::{Question, scopes};
+
+const RESOURCES: &[&str] = &[
+    "cpu",
+    "memory",
+    "ephemeral-storage",
+    "hugepages-2Mi",
+    "hugepages-a.example/b",
+    "example.com/gpu",
+    "deviceclass.resource.kubernetes.io/gpu",
+    "storage",
+    "kubernetes.io/other",
+    "requests.example.com/gpu",
+];
+
+/// What quotas limit: names of all meters, and such as no meter knows.
+const LIMITED: &[&str] = &[
+    "pods",
+    "count/pods",
+    "cpu",
+    "memory",
+    "limits.cpu",
+    "limits.memory",
+    "requests.cpu",
+    "requests.memory",
+    "requests.ephemeral-storage",
+    "hugepages-2Mi",
+    "requests.hugepages-2Mi",
+    "requests.example.com/gpu",
+    "example.com/gpu",
+    "requests.deviceclass.resource.kubernetes.io/gpu",
+    "services",
+    "services.nodeports",
+    "services.loadbalancers",
+    "requests.storage",
+    "persistentvolumeclaims",
+    "gold.storageclass.storage.k8s.io/requests.storage",
+    "gold.storageclass.storage.k8s.io/persistentvolumeclaims",
+    "gold.storageclass.storage.k8s.io/other",
+    "count/resourceclaims.resource.k8s.io",
+    "gpu.deviceclass.resource.k8s.io/devices",
+    "count/jobs.batch",
+];
+
+const KINDS: &[&str] = &[
+    "pods",
+    "pods",
+    "pods",
+    "services",
+    "persistentvolumeclaims",
+    "resourceclaims",
+];
+
+const CLASSES: &[&str] = &["", "gold", "iron", "tin"];
+const CONTAINERS: &[&str] = &["a", "b", "c"];
+
+#[derive(Debug)]
+pub(crate) struct Random {
+    state: u64,
+}
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Random {
+        Random {
+            state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d,
+        }
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        let limit = u64::try_from(limit).expect("64 bits");
+        usize::try_from((self.state >> 11) % limit).expect("below a usize")
+    }
+
+    fn pick(&mut self, from: &[&'static str]) -> &'static str {
+        from[self.below(from.len())]
+    }
+
+    fn choose(&mut self, mut from: Vec<Value>) -> Value {
+        let at = self.below(from.len());
+        from.swap_remove(at)
+    }
+
+    pub(crate) fn question(&mut self) -> Question {
+        let resource = self.pick(KINDS);
+        let object = self.object(resource);
+        Question {
+            resource: resource.to_owned(),
+            old: (self.below(2) == 0).then(|| self.object(resource)),
+            object,
+            subresource: match resource {
+                "pods" => self.pick(&["", "", "status", "resize"]),
+                _ => "",
+            }
+            .to_owned(),
+            scopes: scopes(),
+            names: self.names(),
+        }
+    }
+
+    fn names(&mut self) -> Vec<String> {
+        let names: BTreeSet<&str> = (0..self.below(6)).map(|_| self.pick(LIMITED)).collect();
+        names.into_iter().map(str::to_owned).collect()
+    }
+
+    fn object(&mut self, resource: &str) -> Value {
+        match resource {
+            "pods" => self.pod(),
+            "services" => self.service(),
+            "persistentvolumeclaims" => self.volume_claim(),
+            _ => self.resource_claim(),
+        }
+    }
+
+    /// A field that is there half of the time, and sometimes null.
+    fn maybe(&mut self, make: impl FnOnce(&mut Random) -> Value) -> Option<Value> {
+        match self.below(8) {
+            0..4 => None,
+            4 => Some(Value::Null),
+            _ => Some(make(self)),
+        }
+    }
+
+    fn list(&mut self, mut make: impl FnMut(&mut Random) -> Value) -> Value {
+        (0..self.below(4)).map(|_| make(self)).collect()
+    }
+
+    fn amount(&mut self) -> Value {
+        let text = [
+            "0",
+            "1",
+            "2",
+            "100m",
+            "250m",
+            "1500m",
+            "0.5",
+            "1.5Gi",
+            "1Gi",
+            "2Mi",
+            "512Mi",
+            "1024",
+            "1000",
+            "1G",
+            "1e3",
+            "12e-1",
+            "1E2",
+            "1Ki",
+            "0.1Ki",
+            "7n",
+            "0.3n",
+            "3u",
+            "-1",
+            "-500m",
+            "+2",
+            "1000m",
+            "1048576Ki",
+            "10P",
+            "9223372036854775807",
+            "0Gi",
+            "1.0",
+            ".5",
+            "100000000000000000000",
+        ];
+        match self.below(8) {
+            0 => self.choose(vec![
+                json!(0),
+                json!(3),
+                json!(-2),
+                json!(1.5),
+                json!(1000),
+                Value::Null,
+            ]),
+            _ => json!(self.pick(&text)),
+        }
+    }
+
+    fn amounts(&mut self) -> Value {
+        let entries = (0..self.below(5)).map(|_| {
+            let name = match self.below(2) {
+                0 => self.pick(&["cpu", "memory"]),
+                _ => self.pick(RESOURCES),
+            };
+            (name.to_owned(), self.amount())
+        });
+        Value::Object(entries.collect())
+    }
+
+    fn requirements(&mut self) -> Value {
+        let requests = self.maybe(Random::amounts);
+        let limits = self.maybe(Random::amounts);
+        object([("requests", requests), ("limits", limits)])
+    }
+
+    fn container(&mut self) -> Value {
+        let name = self.pick(CONTAINERS);
+        let resources = match self.below(4) {
+            0 => None,
+            _ => Some(self.requirements()),
+        };
+        let policy = self.maybe(|random| json!(random.pick(&["Always", "Always", "Never"])));
+        object([
+            ("name", Some(json!(name))),
+            ("image", Some(json!("an\u{e9}\n"))),
+            ("resources", resources),
+            ("restartPolicy", policy),
+        ])
+    }
+
+    fn container_status(&mut self) -> Value {
+        let name = self.pick(CONTAINERS);
+        let resources = self.maybe(Random::requirements);
+        let allocated = self.maybe(Random::amounts);
+        object([
+            ("name", Some(json!(name))),
+            ("resources", resources),
+            ("allocatedResources", allocated),
+        ])
+    }
+
+    fn pod(&mut self) -> Value {
+        let deletion = self.maybe(|_| json!("2026-01-02T03:04:05Z"));
+        let grace = self.maybe(|random| json!(random.below(100)));
+        let metadata = object([
+            ("labels", Some(json!({"a": "b"}))),
+            ("deletionTimestamp", deletion),
+            ("deletionGracePeriodSeconds", grace),
+        ]);
+        json!({"metadata": metadata, "spec": self.pod_spec(), "status": self.pod_status()})
+    }
+
+    fn pod_spec(&mut self) -> Value {
+        let containers = self.list(Random::container);
+        let init_containers = self.maybe(|random| random.list(Random::container));
+        let resources = match self.below(2) {
+            0 => None,
+            _ => self.maybe(Random::requirements),
+        };
+        let overhead = self.maybe(Random::amounts);
+        let deadline = self.maybe(|random| random.choose(vec![json!(0), json!(5), json!(-1)]));
+        let priority = self.maybe(|random| json!(random.pick(CLASSES)));
+        let affinity = self.maybe(Random::affinity);
+        object([
+            ("containers", Some(containers)),
+            ("initContainers", init_containers),
+            ("resources", resources),
+            ("overhead", overhead),
+            ("activeDeadlineSeconds", deadline),
+            ("priorityClassName", priority),
+            ("affinity", affinity),
+            ("nodeName", Some(json!("n"))),
+        ])
+    }
+
+    fn affinity(&mut self) -> Value {
+        let near = self.maybe(Random::terms);
+        let far = self.maybe(Random::terms);
+        object([("podAffinity", near), ("podAntiAffinity", far)])
+    }
+
+    fn terms(&mut self) -> Value {
+        let required = self.maybe(|random| random.list(Random::term));
+        let preferred = self.maybe(|random| {
+            random.list(|random| json!({"weight": 1, "podAffinityTerm": random.term()}))
+        });
+        object([
+            ("requiredDuringSchedulingIgnoredDuringExecution", required),
+            ("preferredDuringSchedulingIgnoredDuringExecution", preferred),
+        ])
+    }
+
+    fn term(&mut self) -> Value {
+        let namespaces = match self.below(4) {
+            0 => Some(json!(["x"])),
+            1 => Some(json!([])),
+            _ => None,
+        };
+        let selector = match self.below(4) {
+            0 => Some(json!({})),
+            1 => Some(Value::Null),
+            _ => None,
+        };
+        object([
+            ("topologyKey", Some(json!("zone"))),
+            ("namespaces", namespaces),
+            ("namespaceSelector", selector),
+        ])
+    }
+
+    fn pod_status(&mut self) -> Value {
+        let phase = self.pick(&[
+            "",
+            "Pending",
+            "Running",
+            "Running",
+            "Running",
+            "Failed",
+            "Succeeded",
+        ]);
+        let class = self.maybe(|random| json!(random.pick(&["", "BestEffort", "Burstable"])));
+        let conditions = self.maybe(|random| {
+            random.list(|random| {
+                let kind = random.pick(&["PodResizePending", "PodResizePending", "Ready"]);
+                json!({"type": kind, "status": "True", "reason": random.pick(&["Infeasible", "Deferred"])})
+            })
+        });
+        let statuses = self.maybe(|random| random.list(Random::container_status));
+        let init_statuses = self.maybe(|random| random.list(Random::container_status));
+        object([
+            ("phase", Some(json!(phase))),
+            ("qosClass", class),
+            ("conditions", conditions),
+            ("containerStatuses", statuses),
+            ("initContainerStatuses", init_statuses),
+        ])
+    }
+
+    fn service(&mut self) -> Value {
+        let kind = self.pick(&[
+            "",
+            "ClusterIP",
+            "NodePort",
+            "LoadBalancer",
+            "LoadBalancer",
+            "ExternalName",
+        ]);
+        let allocate = self.maybe(|random| json!(random.below(2) == 0));
+        let ports = self.maybe(|random| {
+            random.list(|random| {
+                let node_port = random.maybe(|random| json!(random.below(2) * 30_000));
+                object([("port", Some(json!(80))), ("nodePort", node_port)])
+            })
+        });
+        json!({"spec": object([
+            ("type", Some(json!(kind))),
+            ("ports", ports),
+            ("allocateLoadBalancerNodePorts", allocate),
+        ])})
+    }
+
+    fn volume_claim(&mut self) -> Value {
+        let class = |random: &mut Random| random.maybe(|random| json!(random.pick(CLASSES)));
+        let (annotated, named) = (class(self), class(self));
+        let (wanted, current, target) = (class(self), class(self), class(self));
+        let annotation = ("volume.beta.kubernetes.io/storage-class", annotated);
+        let annotated = object([annotation, ("other", Some(json!("x")))]);
+        let resources = self.maybe(|random| json!({"requests": {"storage": random.amount()}}));
+        let allocated = self.maybe(|random| json!({"storage": random.amount(), "other": "1"}));
+        let modified = self.maybe(|_| object([("targetVolumeAttributesClassName", target)]));
+        json!({
+            "metadata": {"annotations": annotated},
+            "spec": object([
+                ("storageClassName", named),
+                ("volumeAttributesClassName", wanted),
+                ("resources", resources),
+            ]),
+            "status": object([
+                ("allocatedResources", allocated),
+                ("currentVolumeAttributesClassName", current),
+                ("modifyVolumeStatus", modified),
+            ]),
+        })
+    }
+
+    fn resource_claim(&mut self) -> Value {
+        let requests = self.maybe(|random| {
+            random.list(|random| {
+                let exactly = random.maybe(Random::wanted);
+                let alternatives = random.maybe(|random| random.list(Random::wanted));
+                object([
+                    ("name", Some(json!("r"))),
+                    ("exactly", exactly),
+                    ("firstAvailable", alternatives),
+                ])
+            })
+        });
+        json!({"spec": {"devices": object([("requests", requests)])}})
+    }
+
+    fn wanted(&mut self) -> Value {
+        let mode = self.pick(&["", "ExactCount", "ExactCount", "All", "Other"]);
+        let class = self.pick(&["gpu", "net", "gpu.example.com"]);
+        json!({"deviceClassName": class, "allocationMode": mode, "count": self.below(4)})
+    }
+}
+
+fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
+    let fields = fields.into_iter();
+    let fields = fields.filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    Value::Object(fields.collect::<Map<_, _>>())
+}

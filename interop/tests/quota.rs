@@ -1,0 +1,90 @@
+//! rhumb-quota beside upstream's evaluators: every object counts for the same.
+//!
+//! With RHUMB_INTEROP_BLESS=1, what upstream answers is written beside the crate's tests. A new case there is a line
+//! without an answer.
+
+#[path = "apimachinery/oracle.rs"]
+mod oracle;
+#[path = "../../crates/quota/tests/support/mod.rs"]
+mod support;
+
+mod protocol {
+    pub(crate) use crate::support::{Answer, Question};
+
+    /// Where the Go program is.
+    pub(crate) const SOURCE: &str = "kubernetes/quota";
+}
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use support::random::Random;
+use support::{Answer, Question};
+
+const CASES_DEFAULT: u64 = 5000;
+const DIFFERENCES_SHOWN: usize = 5;
+
+fn cases_file() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/quota/tests/upstream/cases.jsonl")
+}
+
+fn recorded_line(case: &str, answer: &Answer) -> String {
+    let mut case: Value = serde_json::from_str(case).expect("JSON");
+    case["answer"] = json!(answer);
+    case.to_string()
+}
+
+#[test]
+fn recorded_answers_are_upstreams() {
+    let recorded = std::fs::read_to_string(cases_file()).expect("the cases");
+    let questions: Vec<Question> = recorded
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a question"))
+        .collect();
+    let answers = oracle::ask(&questions);
+    let lines = recorded.lines().zip(&answers);
+    let lines: Vec<String> = lines
+        .map(|(case, answer)| recorded_line(case, answer))
+        .collect();
+    let answered = lines.join("\n") + "\n";
+    if std::env::var_os("RHUMB_INTEROP_BLESS").is_some() {
+        std::fs::write(cases_file(), answered).expect("it can be written");
+        return;
+    }
+    for (recorded, answered) in recorded.lines().zip(answered.lines()) {
+        assert_eq!(recorded, answered);
+    }
+}
+
+#[test]
+fn random_objects_count_for_the_same() {
+    let set = std::env::var("RHUMB_CASES").ok();
+    let cases = set
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(CASES_DEFAULT);
+    let questions: Vec<Question> = (0..cases)
+        .map(|seed| Random::new(seed).question())
+        .collect();
+    let theirs = oracle::ask(&questions);
+    assert_eq!(
+        theirs.len(),
+        questions.len(),
+        "every question has an answer"
+    );
+    let differs = |(question, theirs): (&Question, &Answer)| {
+        let ours = support::answer(question);
+        (ours != *theirs).then(|| {
+            let question = json!(question);
+            format!("{question}\n  upstream: {theirs:?}\n  ours:     {ours:?}")
+        })
+    };
+    let differences: Vec<String> = questions.iter().zip(&theirs).filter_map(differs).collect();
+    let shown = differences.iter().take(DIFFERENCES_SHOWN).cloned();
+    assert!(
+        differences.is_empty(),
+        "{} of {} answers differ:\n{}",
+        differences.len(),
+        questions.len(),
+        shown.collect::<Vec<_>>().join("\n")
+    );
+}
