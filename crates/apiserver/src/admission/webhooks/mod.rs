@@ -33,8 +33,6 @@ pub(crate) use services::Services;
 pub(super) struct Outside {
     pub(super) counts: Arc<Counts>,
     pub(super) services: Arc<Services>,
-    /// What may be consumed only where a quota covers it.
-    pub(super) limited: Arc<[Limited]>,
     client: Client,
 }
 
