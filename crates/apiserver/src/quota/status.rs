@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures_util::future::{join_all, select_all};
+use futures_util::future::select_all;
 use rhumb_api::Object;
 use rhumb_cache::{Bell, Cache, Message, Start, WatchEnd, WatchRequest};
 use rhumb_meta::{ObjectKey, Status, Timestamp};
@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::till::Till;
 use crate::Api;
-use crate::start::{Amended, amend};
+use crate::start::{Amended, amend_all};
 
 const RESOURCE: (&str, &str) = ("", "resourcequotas");
 
@@ -36,6 +36,9 @@ const STAND_IN: Duration = Duration::from_secs(2);
 /// How often the status is looked at though nothing seems to have changed.
 const RESYNC: Duration = Duration::from_secs(300);
 
+/// How many quotas are written in one transaction.
+const AT_ONCE: usize = 100;
+
 /// How often a status is computed anew because somebody else wrote it meanwhile.
 const ATTEMPTS_MAX: usize = 4;
 
@@ -48,11 +51,12 @@ pub(super) async fn settle(api: &Arc<Api>, till: &Till) -> Result<(), Status> {
             let used = |(place, key): (usize, &ObjectKey)| (key.clone(), ledger.book.used(place));
             ledger.quota_keys().enumerate().map(used).collect()
         };
-        let written = counted
-            .iter()
-            .map(|(key, used)| amend(api, RESOURCE, key, |quota| amended(quota, used)));
         let mut was_overtaken = false;
-        for written in join_all(written).await {
+        for few in counted.chunks(AT_ONCE) {
+            let edits = few
+                .iter()
+                .map(|(key, used)| (key, move |quota| amended(quota, used)));
+            let written = amend_all(api, RESOURCE, edits).await;
             was_overtaken |= written.map_err(Status::internal_error)? == Amended::Overtaken;
         }
         if !was_overtaken {

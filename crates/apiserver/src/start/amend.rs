@@ -20,12 +20,37 @@ pub(crate) enum Amended {
 
 /// Changes an object as the cache has it, if it is there and `edit` wants another. If somebody else changes it
 /// meanwhile, nothing is written: the caller comes by again with that change.
-pub(crate) async fn amend(
+pub(super) async fn amend(
     api: &Arc<Api>,
-    (group, plural): (&str, &str),
+    resource: (&str, &str),
     key: &ObjectKey,
     edit: impl FnOnce(Object) -> Option<Object>,
 ) -> Result<Amended, String> {
+    let transaction = amendment(api, resource, key, Transaction::new(), edit)?;
+    commit(api, transaction).await
+}
+
+/// The same of several objects at once: all of them, or none.
+pub(crate) async fn amend_all<E: FnOnce(Object) -> Option<Object>>(
+    api: &Arc<Api>,
+    resource: (&str, &str),
+    edits: impl Iterator<Item = (&ObjectKey, E)>,
+) -> Result<Amended, String> {
+    let mut transaction = Transaction::new();
+    for (key, edit) in edits {
+        transaction = amendment(api, resource, key, transaction, edit)?;
+    }
+    commit(api, transaction).await
+}
+
+/// The transaction, which also makes the change.
+fn amendment(
+    api: &Arc<Api>,
+    (group, plural): (&str, &str),
+    key: &ObjectKey,
+    transaction: Transaction,
+    edit: impl FnOnce(Object) -> Option<Object>,
+) -> Result<Transaction, String> {
     let storage = api
         .registry
         .find(group, plural)
@@ -33,18 +58,24 @@ pub(crate) async fn amend(
         .ok_or_else(|| format!("{plural} are not stored"))?;
     let entry = storage.cache.get(key).map_err(|error| error.to_string())?;
     let Some(entry) = entry else {
-        return Ok(Amended::Same);
+        return Ok(transaction);
     };
     let object = serde_json::from_slice(entry.json_slice()).map_err(|error| error.to_string())?;
     let Some(mut object) = edit(object) else {
-        return Ok(Amended::Same);
+        return Ok(transaction);
     };
     rhumb_schema::conform(api.table, storage.schema, &mut object);
     let bytes = storage.encoder.stored(&mut object);
     let bytes = bytes.map_err(|error| error.to_string())?;
     let path = storage.prefix.object(key);
-    let put = Transaction::new().put(path, bytes, Expect::At(entry.revision()));
-    match api.store.commit(put).await {
+    Ok(transaction.put(path, bytes, Expect::At(entry.revision())))
+}
+
+async fn commit(api: &Arc<Api>, transaction: Transaction) -> Result<Amended, String> {
+    if transaction.operations().is_empty() {
+        return Ok(Amended::Same);
+    }
+    match api.store.commit(transaction).await {
         Ok(revision) => {
             api.seen(revision).await;
             Ok(Amended::Written)

@@ -13,7 +13,7 @@ mod services;
 mod token_use;
 mod upkeep;
 
-pub(crate) use amend::{Amended, amend};
+pub(crate) use amend::{Amended, amend_all};
 pub use indexes::{Indexes, IndexesError};
 
 use std::net::SocketAddr;

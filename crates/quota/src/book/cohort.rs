@@ -36,6 +36,11 @@ impl Cohort {
         self.used.get(name).is_some()
     }
 
+    /// All that is counted.
+    pub(super) fn counted(&self) -> &Amounts {
+        &self.used
+    }
+
     pub(super) fn looks_at(&self, traits: &Traits) -> bool {
         self.scopes.iter().all(|scope| scope.matches(traits))
     }

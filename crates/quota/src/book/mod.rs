@@ -25,11 +25,20 @@ pub use verdict::{Ask, Refusal, Verdict};
 #[derive(Debug, Default)]
 pub struct Book {
     quotas: Vec<Quota>,
-    /// Of each quota, the place of its cohort.
-    members: Vec<usize>,
+    /// What is known of each quota, whatever it allows.
+    members: Vec<Member>,
     cohorts: Vec<Cohort>,
     sheets: Vec<Sheet>,
     holds: Holds,
+}
+
+/// What a quota counts.
+#[derive(Debug)]
+struct Member {
+    /// The place of its cohort.
+    cohort: usize,
+    /// The places of the sheets that it limits something of.
+    sheets: Vec<usize>,
 }
 
 /// The objects of one resource.
@@ -54,7 +63,13 @@ impl Book {
                 cohorts.len() - 1
             });
             cohorts[at].count(quota.hard.names());
-            at
+            let is_limited = |meter: &Meter| quota.hard.names().any(|name| meter.covers(name));
+            let sheets = meters.iter().enumerate();
+            let sheets = sheets.filter(|(_, meter)| is_limited(meter));
+            Member {
+                cohort: at,
+                sheets: sheets.map(|(place, _)| place).collect(),
+            }
         });
         let members = members.collect();
         let sheet = |meter| Sheet {
@@ -217,7 +232,9 @@ impl Book {
     pub fn used(&self, quota: usize) -> Amounts {
         let (Some(quota), Some(cohort)) = (
             self.quotas.get(quota),
-            self.members.get(quota).and_then(|&at| self.cohorts.get(at)),
+            self.members
+                .get(quota)
+                .and_then(|member| self.cohorts.get(member.cohort)),
         ) else {
             return Amounts::default();
         };

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use rhumb_api::Object;
+use rhumb_meta::Quantity;
 
 use super::Book;
 use super::cohort::Cohort;
-use crate::{Amounts, Charge, Limited, Meter, Quota, Requirement};
+use crate::{Amounts, Charge, Limited, Meter, Name, Quota, Requirement};
 
 /// A write that asks for room.
 #[derive(Debug)]
@@ -103,8 +104,8 @@ impl fmt::Display for Refusal {
 }
 
 pub(super) fn judge(book: &Book, ask: &Ask<'_>, limited: &[Limited]) -> Verdict {
-    let concerned = match concerned(book, ask) {
-        Ok(concerned) => concerned,
+    let views = match views(book, ask) {
+        Ok(views) => views,
         Err(refusal) => return Verdict::Refused(refusal),
     };
     let negative: Vec<String> = ask
@@ -117,57 +118,112 @@ pub(super) fn judge(book: &Book, ask: &Ask<'_>, limited: &[Limited]) -> Verdict 
     if !negative.is_empty() {
         return Verdict::Refused(Refusal::Negative(negative));
     }
-    if !needs_anything(ask, &concerned) {
+    if !needs_anything(ask, &views) {
         return Verdict::Free;
     }
-    if let Some(refusal) = uncovered(book, ask, limited, &concerned) {
+    if let Some(refusal) = uncovered(book, ask, limited, &views) {
         return Verdict::Refused(refusal);
     }
-    if concerned.is_empty() {
+    if views.is_empty() {
         return Verdict::Free;
     }
     let mut verdict = Verdict::Fits;
-    for (quota, cohort) in concerned {
-        match room(quota, cohort, ask) {
-            Verdict::Refused(refusal) => return Verdict::Refused(refusal),
-            Verdict::Wait => verdict = Verdict::Wait,
-            Verdict::Fits | Verdict::Free => {}
+    for view in &views {
+        for quota in &view.quotas {
+            match room(quota, &view.demands) {
+                Verdict::Refused(refusal) => return Verdict::Refused(refusal),
+                Verdict::Wait => verdict = Verdict::Wait,
+                Verdict::Fits | Verdict::Free => {}
+            }
         }
     }
     verdict
 }
 
-/// The quotas that look at the object, if it says all that they have to know.
-fn concerned<'a>(book: &'a Book, ask: &Ask<'_>) -> Result<Vec<(&'a Quota, &'a Cohort)>, Refusal> {
-    let looks: Vec<bool> = book
-        .cohorts
-        .iter()
-        .map(|cohort| cohort.looks_at(&ask.charge.traits))
-        .collect();
-    let mut concerned = Vec::new();
-    for (quota, &at) in book.quotas.iter().zip(&book.members) {
-        if !looks[at] || !quota.hard.names().any(|name| ask.meter.covers(name)) {
+/// Quotas that look at the object, and what it asks of all of them.
+struct View<'a> {
+    quotas: Vec<&'a Quota>,
+    demands: Vec<Demand<'a>>,
+}
+
+/// What is asked of one resource.
+struct Demand<'a> {
+    name: &'a Name,
+    needed: Quantity,
+    used: &'a Quantity,
+    /// What would be used.
+    total: Quantity,
+    /// The same, with all that is under way.
+    total_held: Quantity,
+}
+
+/// All quotas that look at the object, if it says all that they have to know.
+fn views<'a>(book: &'a Book, ask: &Ask<'a>) -> Result<Vec<View<'a>>, Refusal> {
+    let mut sheets = book.sheets.iter();
+    let Some(sheet) = sheets.position(|sheet| sheet.meter == *ask.meter) else {
+        return Ok(Vec::new());
+    };
+    let mut views = Vec::new();
+    for (place, cohort) in book.cohorts.iter().enumerate() {
+        if !cohort.looks_at(&ask.charge.traits) {
             continue;
         }
+        let members = book.quotas.iter().zip(&book.members);
+        let members =
+            members.filter(|(_, member)| member.cohort == place && member.sheets.contains(&sheet));
+        let quotas: Vec<&Quota> = members.map(|(quota, _)| quota).collect();
+        if quotas.is_empty() {
+            continue;
+        }
+        // Most objects say enough for all of them; else it is to be said for whom it is too little.
+        if ask.meter.missing(cohort.counted(), ask.object).is_some() {
+            check_complete(&quotas, ask)?;
+        }
+        let demands = cohort.needs(ask.charge, ask.old);
+        let demands = demands.filter_map(|(name, needed)| Demand::of(cohort, name, needed));
+        views.push(View {
+            quotas,
+            demands: demands.collect(),
+        });
+    }
+    Ok(views)
+}
+
+fn check_complete(quotas: &[&Quota], ask: &Ask<'_>) -> Result<(), Refusal> {
+    for quota in quotas {
         if let Some(missing) = ask.meter.missing(&quota.hard, ask.object) {
             let quota = quota.name.clone();
             return Err(Refusal::Incomplete { quota, missing });
         }
-        concerned.push((quota, &book.cohorts[at]));
     }
-    Ok(concerned)
+    Ok(())
+}
+
+impl<'a> Demand<'a> {
+    /// Nothing if nobody counts it.
+    fn of(cohort: &'a Cohort, name: &'a Name, needed: Quantity) -> Option<Demand<'a>> {
+        let (used, held) = (cohort.used(name)?, cohort.held(name)?);
+        let mut total = used.clone();
+        total.add(&needed);
+        let mut total_held = total.clone();
+        total_held.add(held);
+        Some(Demand {
+            name,
+            needed,
+            used,
+            total,
+            total_held,
+        })
+    }
 }
 
 /// Whether the write uses more of anything than before.
-fn needs_anything(ask: &Ask<'_>, concerned: &[(&Quota, &Cohort)]) -> bool {
-    if concerned.is_empty() {
-        return Cohort::new(Vec::new())
-            .needs(ask.charge, ask.old)
-            .next()
-            .is_some();
+fn needs_anything(ask: &Ask<'_>, views: &[View<'_>]) -> bool {
+    if views.is_empty() {
+        let anyone = Cohort::new(Vec::new());
+        return anyone.needs(ask.charge, ask.old).next().is_some();
     }
-    let mut cohorts = concerned.iter().map(|(_, cohort)| cohort);
-    cohorts.any(|cohort| cohort.needs(ask.charge, ask.old).next().is_some())
+    views.iter().any(|view| !view.demands.is_empty())
 }
 
 /// What may be used only where a quota covers it, and none does.
@@ -175,7 +231,7 @@ fn uncovered(
     book: &Book,
     ask: &Ask<'_>,
     limited: &[Limited],
-    concerned: &[(&Quota, &Cohort)],
+    views: &[View<'_>],
 ) -> Option<Refusal> {
     let limited = limited
         .iter()
@@ -187,8 +243,8 @@ fn uncovered(
         for (name, _) in consumed {
             let is_limited = limited.contains.iter().any(|part| name.contains(&**part));
             let is_covered = || {
-                let mut quotas = concerned.iter();
-                quotas.any(|(quota, _)| quota.hard.get(name).is_some())
+                let mut quotas = views.iter().flat_map(|view| &view.quotas);
+                quotas.any(|quota| quota.hard.get(name).is_some())
             };
             if is_limited && !is_covered() {
                 names.insert(name.to_string());
@@ -215,40 +271,36 @@ fn is_scope_covered(book: &Book, ask: &Ask<'_>, wanted: &Requirement) -> bool {
 }
 
 /// Whether one quota has room.
-fn room(quota: &Quota, cohort: &Cohort, ask: &Ask<'_>) -> Verdict {
-    let mut exceeded = [(); 3].map(|()| Amounts::default());
-    let mut is_full = false;
-    for (name, needed) in cohort.needs(ask.charge, ask.old) {
-        let (Some(limit), Some(used)) = (quota.hard.get(name), cohort.used(name)) else {
-            continue;
-        };
-        let mut total = used.clone();
-        total.add(&needed);
-        if total > *limit {
-            let [requested, in_use, limited] = &mut exceeded;
-            requested.set(name.clone(), needed);
-            in_use.set(name.clone(), used.clone());
-            limited.set(name.clone(), limit.clone());
-            continue;
-        }
-        if let Some(held) = cohort.held(name) {
-            total.add(held);
-            is_full |= total > *limit;
+fn room(quota: &Quota, demands: &[Demand<'_>]) -> Verdict {
+    let (mut is_exceeded, mut is_full) = (false, false);
+    for demand in demands {
+        if let Some(limit) = quota.hard.get(demand.name) {
+            is_exceeded |= demand.total > *limit;
+            is_full |= demand.total_held > *limit;
         }
     }
-    let [requested, used, limited] = exceeded;
-    if !requested.is_empty() {
-        return Verdict::Refused(Refusal::Exceeded {
-            quota: quota.name.clone(),
-            scopes: quota.scopes.clone(),
-            requested,
-            used,
-            limited,
-        });
+    match (is_exceeded, is_full) {
+        (true, _) => Verdict::Refused(exceeded(quota, demands)),
+        (false, true) => Verdict::Wait,
+        (false, false) => Verdict::Fits,
     }
-    if is_full {
-        Verdict::Wait
-    } else {
-        Verdict::Fits
+}
+
+fn exceeded(quota: &Quota, demands: &[Demand<'_>]) -> Refusal {
+    let [mut requested, mut used, mut limited] = [(); 3].map(|()| Amounts::default());
+    for demand in demands {
+        let limit = quota.hard.get(demand.name);
+        if let Some(limit) = limit.filter(|limit| demand.total > **limit) {
+            requested.set(demand.name.clone(), demand.needed.clone());
+            used.set(demand.name.clone(), demand.used.clone());
+            limited.set(demand.name.clone(), limit.clone());
+        }
+    }
+    Refusal::Exceeded {
+        quota: quota.name.clone(),
+        scopes: quota.scopes.clone(),
+        requested,
+        used,
+        limited,
     }
 }
