@@ -15,6 +15,8 @@ pub(super) struct Ledger {
     /// When the quotas were last looked at.
     version: Option<CacheVersion>,
     known: Vec<Known>,
+    /// The book is of other quotas than these.
+    is_outdated: bool,
     pub(super) book: Book,
     /// In the order of the book's sheets.
     follows: Vec<Follow>,
@@ -45,6 +47,7 @@ impl Ledger {
             quotas,
             version: None,
             known: Vec::new(),
+            is_outdated: false,
             book: Book::default(),
             follows: Vec::new(),
             written: Vec::new(),
@@ -56,7 +59,7 @@ impl Ledger {
     pub(super) fn look_at_quotas(&mut self) -> bool {
         let version = self.quotas.version();
         if self.version == Some(version) {
-            return false;
+            return self.is_outdated;
         }
         let snapshot = self.quotas.snapshot();
         let entries = snapshot.range(Some(&self.namespace), None);
@@ -83,11 +86,12 @@ impl Ledger {
         }
         is_other |= before.next().is_some();
         self.version = Some(version);
-        if !is_other {
+        self.is_outdated |= is_other;
+        if !self.is_outdated {
             let quotas = self.known.iter().map(|known| known.quota.clone());
             self.book.set_quotas(quotas.collect());
         }
-        is_other
+        self.is_outdated
     }
 
     /// Begins the book anew, for what the quotas count now.
@@ -112,6 +116,7 @@ impl Ledger {
         let meters = self.follows.iter().map(|follow| follow.meter.clone());
         let book = Book::new(quotas, meters.collect());
         self.book = book.with_holds_of(std::mem::take(&mut self.book));
+        self.is_outdated = false;
     }
 
     /// Enters all that the caches show by now.

@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rhumb_cache::Cache;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::resources::{Call, Registry};
@@ -37,6 +38,9 @@ use till::Till;
 /// How long a read waits for the status.
 const SETTLE_MAX: Duration = Duration::from_secs(1);
 
+/// How many books are begun anew at the same time.
+const BEGINNINGS_MAX: usize = 4;
+
 /// The tills of all namespaces that have quotas.
 #[derive(Debug)]
 pub struct Tills {
@@ -44,6 +48,8 @@ pub struct Tills {
     tills: Mutex<HashMap<Box<str>, Arc<Till>>>,
     turns: Arc<Turns>,
     counts: Counts,
+    /// Books are begun anew by a few at a time: each reads all that its namespace has.
+    beginnings: Semaphore,
     /// Whether this server writes the status of quotas.
     is_kept: AtomicBool,
 }
@@ -58,6 +64,7 @@ impl Tills {
             tills: Mutex::default(),
             turns,
             counts: Counts::default(),
+            beginnings: Semaphore::new(BEGINNINGS_MAX),
             is_kept: AtomicBool::new(false),
         }
     }

@@ -63,21 +63,27 @@ pub struct Room {
 impl Tills {
     /// Finds room for a write, and holds it.
     pub(crate) async fn reserve(&self, wish: &Wish<'_>) -> Result<Room, NoRoom> {
+        let turn = self.turns.look(wish.call.api, wish.namespace).await?;
+        if wish.limited.is_empty() && self.of(wish.namespace).is_none() {
+            return Ok(Room {
+                premise: Some(turn.premise),
+                reservation: None,
+            });
+        }
         let Some(cost) = Cost::of(wish) else {
             return Ok(Room::default());
         };
         let began = Instant::now();
-        let found = self.find(wish, &cost).await;
+        let found = self.find(wish, &cost, turn).await;
         let resource = &wish.call.resource.group_resource;
         self.counts.note(resource, began.elapsed(), &found);
         found
     }
 
-    async fn find(&self, wish: &Wish<'_>, cost: &Cost) -> Result<Room, NoRoom> {
+    async fn find(&self, wish: &Wish<'_>, cost: &Cost, mut turn: Turn) -> Result<Room, NoRoom> {
         let deadline = Instant::now() + WAIT_MAX;
         let mut is_fresh = false;
         loop {
-            let turn = self.turns.look(wish.call.api, wish.namespace).await?;
             match self.try_reserve(wish, cost, turn).await? {
                 Found::Room(room) => return Ok(room),
                 // Another server may have made room just now.
@@ -89,6 +95,7 @@ impl Tills {
                 Found::Later if Instant::now() < deadline => is_fresh = false,
                 Found::Later => return Err(too_busy(wish.call).into()),
             }
+            turn = self.turns.look(wish.call.api, wish.namespace).await?;
         }
     }
 
@@ -234,10 +241,9 @@ impl Till {
     /// The ledger, with all that the caches show by now.
     pub(super) async fn open(&self, api: &Arc<Api>) -> Result<OwnedMutexGuard<Ledger>, Status> {
         let mut ledger = Arc::clone(&self.ledger).lock_owned().await;
-        // What has ended by now is shown by the caches, so that nothing is missing when it is no longer held.
-        let ended = std::mem::take(&mut *self.ended());
         let now = api.clock.wall();
         if ledger.look_at_quotas() {
+            let _turn = api.tills.beginnings.acquire().await;
             let api = Arc::clone(api);
             let begun = tokio::task::spawn_blocking(move || {
                 ledger.begin(&api.registry);
@@ -246,6 +252,8 @@ impl Till {
             });
             ledger = begun.await.map_err(Status::internal_error)?;
         }
+        // What has ended by now is shown by the caches, so that nothing is missing when it is no longer held.
+        let ended = std::mem::take(&mut *self.ended());
         end_holds(&mut ledger, &ended, now);
         ledger.catch_up(now);
         Ok(ledger)
