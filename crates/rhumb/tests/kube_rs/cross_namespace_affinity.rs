@@ -7,8 +7,11 @@ use serde_json::{Value, json};
 
 use crate::examples::{create, directory, documents};
 use crate::make::{config_map, object, pod, refusal};
-use crate::program::FEW_CONTROLLERS;
 use crate::support::Server;
+
+/// Those that most tests have, and what quotas say is used.
+const CONTROLLERS: &str =
+    "--controllers=namespace-controller,serviceaccount-controller,resourcequota-controller";
 
 /// Applies these files of the example.
 async fn apply(client: &Client, files: &[&str]) {
@@ -53,7 +56,7 @@ async fn used(client: &Client, namespace: &str, quota: &str) -> String {
 
 #[tokio::test]
 async fn customers_keep_apart_and_tenants_are_kept_out() {
-    let server = Server::start();
+    let server = Server::start_with(&[CONTROLLERS]);
     let client = server.client().await;
     apply(&client, &["customers.yaml", "tenant.yaml", "workloads.yaml"]).await;
     let workload = || documents("cross-namespace-affinity/workloads.yaml").remove(0);
