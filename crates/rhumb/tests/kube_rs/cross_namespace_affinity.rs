@@ -1,12 +1,14 @@
 //! The story of KEP-2249, from `examples/cross-namespace-affinity`: who may look beyond their namespace, and who may not.
 
-use k8s_openapi::api::core::v1::{Namespace, Pod, ResourceQuota};
+use std::path::Path;
+
+use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::examples::{create, directory, documents};
-use crate::make::{config_map, object, pod, refusal};
+use crate::make::{object, pod, refusal};
 use crate::support::Server;
 
 /// Those that most tests have, and what quotas say is used.
@@ -58,7 +60,11 @@ async fn used(client: &Client, namespace: &str, quota: &str) -> String {
 async fn customers_keep_apart_and_tenants_are_kept_out() {
     let server = Server::start_with(&[CONTROLLERS]);
     let client = server.client().await;
-    apply(&client, &["customers.yaml", "tenant.yaml", "workloads.yaml"]).await;
+    apply(
+        &client,
+        &["customers.yaml", "tenant.yaml", "workloads.yaml"],
+    )
+    .await;
     let workload = || documents("cross-namespace-affinity/workloads.yaml").remove(0);
 
     // Customers get what their quota has, and plain pods are no part of it.
@@ -91,13 +97,72 @@ async fn customers_keep_apart_and_tenants_are_kept_out() {
     );
     let quotas: Api<ResourceQuota> = Api::namespaced(tina.clone(), "tenant");
     let more = Patch::Merge(json!({"spec": {"hard": {"pods": "9"}}}));
-    let raised = quotas.patch(
-        "disable-cross-namespace-affinity",
-        &PatchParams::default(),
-        &more,
-    );
-    assert_eq!(refusal(raised.await).code, 403);
+    let name = "disable-cross-namespace-affinity";
+    let raised = quotas.patch(name, &PatchParams::default(), &more).await;
+    assert_eq!(refusal(raised).code, 403);
     let pods: Api<Pod> = Api::namespaced(tina, "tenant");
     let plain = pods.create(&PostParams::default(), &pod("plain")).await;
     plain.expect("a pod that stays in its namespace");
+}
+
+/// The file that the proposal prints.
+const OF_PROPOSAL: &str = r#"
+apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+- name: "ResourceQuota"
+  configuration:
+    apiVersion: apiserver.config.k8s.io/v1
+    kind: ResourceQuotaConfiguration
+    limitedResources:
+    - resource: pods
+      matchScopes:
+      - scopeName: CrossNamespaceAffinity
+"#;
+
+#[tokio::test]
+async fn without_a_quota_nobody_looks_beyond_their_namespace() {
+    let flag = |file: &Path| format!("--admission-control-config-file={}", file.display());
+    let file = flag(&directory().join("admission/limited-resources.yaml"));
+    let mut server = Server::start_with(&[CONTROLLERS, &file]);
+    let client = server.client().await;
+    apply(&client, &["customers.yaml", "workloads.yaml"]).await;
+    let newcomer =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "newcomer"}});
+    create(&client, newcomer).await;
+    let intruder = || only("intruder.yaml");
+    assert_eq!(
+        message(&client, intruder(), "intruder", "newcomer").await,
+        "pods \"intruder\" is forbidden: insufficient quota to match these scopes: \
+         [{CrossNamespacePodAffinity Exists []}]"
+    );
+    let pods: Api<Pod> = Api::namespaced(client, "newcomer");
+    let plain = pods.create(&PostParams::default(), &pod("plain")).await;
+    plain.expect("a pod that stays in its namespace");
+
+    // The same as the proposal has it, and with its quota.
+    let temporary = tempfile::tempdir().expect("a directory");
+    let path = temporary.path().join("admission.yaml");
+    std::fs::write(&path, OF_PROPOSAL).expect("a file");
+    server.restart_with(&[CONTROLLERS, &flag(&path)]);
+    let client = server.client().await;
+    assert_eq!(
+        message(&client, intruder(), "intruder", "newcomer").await,
+        "pods \"intruder\" is forbidden: insufficient quota to match these scopes: \
+         [{CrossNamespaceAffinity Exists []}]"
+    );
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota",
+        "metadata": {"name": "one", "namespace": "newcomer"},
+        "spec": {"hard": {"pods": "1"}, "scopeSelector": {"matchExpressions": [
+            {"scopeName": "CrossNamespaceAffinity"},
+        ]}},
+    });
+    create(&client, quota).await;
+    let allowed = try_pod(&client, intruder(), "first", "newcomer").await;
+    allowed.expect("a quota has room for it");
+    assert_eq!(
+        message(&client, intruder(), "second", "newcomer").await,
+        "pods \"second\" is forbidden: exceeded quota: one, requested: pods=1, used: pods=1, limited: pods=1"
+    );
 }
