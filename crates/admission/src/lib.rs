@@ -15,11 +15,13 @@
 )]
 
 mod conditions;
+mod configuration;
 mod criteria;
 pub mod critical;
 mod exclusion;
 pub mod explain;
 mod facts;
+mod file;
 #[cfg(test)]
 mod oracle;
 mod policy;
@@ -30,9 +32,11 @@ mod tests;
 mod webhook;
 
 pub use conditions::{Conditions, Judged, Met};
+pub use configuration::{Configured, configuration_of};
 pub use criteria::{Criteria, Outcome, Reading};
 pub use exclusion::Exclusion;
 pub use facts::{Facts, LabelSets, Names, ObjectLabels, Operation};
+pub use file::read_file;
 pub use policy::{
     Annotation, Binding, Change, Decision, Head, Kinds, MutatingPolicy, ParamChoice, ParamKind,
     ParamRef, PolicyFlavor, ValidatingPolicy, Verdict, expression_warnings,

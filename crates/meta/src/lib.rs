@@ -13,9 +13,11 @@
     )
 )]
 
+mod aggregate;
 pub mod clock;
 pub mod field;
 pub mod fields;
+mod file;
 pub mod gotext;
 pub mod gvk;
 pub mod key;
@@ -27,7 +29,9 @@ pub mod status;
 mod testing;
 pub mod validation;
 
+pub use aggregate::aggregate;
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
+pub use file::FileError;
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use key::{ObjectKey, StoragePrefix};
 pub use labels::LabelSelector;

@@ -20,12 +20,14 @@ mod charge;
 mod limited;
 mod meter;
 mod quota;
+mod ranges;
 mod scope;
 
 pub use amounts::{Amounts, Name};
 pub use book::{Ask, Book, HoldId, Refusal, Verdict};
 pub use charge::{Charge, Traits};
-pub use limited::Limited;
+pub use limited::{Limited, LimitedForm};
 pub use meter::Meter;
 pub use quota::Quota;
+pub use ranges::{LimitRange, Violations};
 pub use scope::{Operator, Requirement, Scope};

@@ -45,6 +45,18 @@ pub enum Operator {
     DoesNotExist,
 }
 
+impl Operator {
+    pub fn named(name: &str) -> Option<Operator> {
+        match name {
+            "In" => Some(Operator::In),
+            "NotIn" => Some(Operator::NotIn),
+            "Exists" => Some(Operator::Exists),
+            "DoesNotExist" => Some(Operator::DoesNotExist),
+            _ => None,
+        }
+    }
+}
+
 /// One scope of a quota, or one expression of its selector.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Requirement {
@@ -73,12 +85,7 @@ impl Requirement {
         let values = expression["values"].as_array();
         let values = values.map(|values| values.iter().filter_map(Value::as_str));
         Requirement {
-            operator: match text("operator") {
-                "In" => Operator::In,
-                "NotIn" => Operator::NotIn,
-                "DoesNotExist" => Operator::DoesNotExist,
-                _ => Operator::Exists,
-            },
+            operator: Operator::named(text("operator")).unwrap_or(Operator::Exists),
             values: values.into_iter().flatten().map(str::to_owned).collect(),
             ..Requirement::exists(text("scopeName"))
         }

@@ -15,44 +15,20 @@
 //! exclusion rule, and means what they mean there.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
+use rhumb_meta::FileError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{CriticalResources, CriticalRule};
 use crate::exclusion::{Exclusion, read_selector};
+use crate::read_file;
 
 const API_VERSION: &str = "admission.rhumb/v1";
 const KIND: &str = "CriticalResources";
-const BYTES_MAX: usize = 256 * 1024;
 const RULES_MAX: usize = 64;
 /// Of a name and of a reason: they go into a header.
 const TEXT_BYTES_MAX: usize = 120;
-
-/// What is wrong with a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileError {
-    /// Counted from 1; 0 if no line is to blame.
-    pub line: u64,
-    pub reason: String,
-}
-
-impl fmt::Display for FileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            0 => f.write_str(&self.reason),
-            line => write!(f, "line {line}: {}", self.reason),
-        }
-    }
-}
-
-impl std::error::Error for FileError {}
-
-fn error(line: u64, reason: impl Into<String>) -> FileError {
-    let reason = reason.into();
-    FileError { line, reason }
-}
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -112,55 +88,35 @@ struct RequirementForm {
 impl CriticalResources {
     /// Reads a file, in YAML or JSON. Whether its rules would be good exclusion rules is for whoever knows the API.
     pub fn parse(text: &str) -> Result<CriticalResources, FileError> {
-        if text.len() > BYTES_MAX {
-            return Err(error(0, format!("it is longer than {BYTES_MAX} bytes")));
-        }
-        let has_text = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
-        if !text.lines().any(has_text) {
-            return Err(error(0, "it is empty"));
-        }
-        let file: File = serde_saphyr::from_str(text).map_err(|problem| {
-            let line = problem.location().map_or(0, |location| location.line());
-            error(line, message(&problem))
-        })?;
+        let file: File = read_file(text)?;
         if file.kind != KIND || file.api_version != API_VERSION {
             let (kind, version) = (file.kind, file.api_version);
             let reason =
                 format!("it is a {kind} of {version}, and must be a {KIND} of {API_VERSION}");
-            return Err(error(0, reason));
+            return Err(FileError::whole(reason));
         }
         if file.rules.is_empty() {
             let reason = "it has no rules, so nothing would be critical; without a file the built-in list is used";
-            return Err(error(0, reason));
+            return Err(FileError::whole(reason));
         }
         if file.rules.len() > RULES_MAX {
             let reason = format!(
                 "it has {} rules; {RULES_MAX} are the most",
                 file.rules.len()
             );
-            return Err(error(0, reason));
+            return Err(FileError::whole(reason));
         }
         let rules = file.rules.into_iter().map(|form| {
             let line = form.referenced.line();
-            form.value.check().map_err(|reason| error(line, reason))?;
+            form.value
+                .check()
+                .map_err(|reason| FileError::at((line, 0), reason))?;
             Ok(form.value.into_rule(line))
         });
         Ok(CriticalResources {
             rules: rules.collect::<Result<_, FileError>>()?,
         })
     }
-}
-
-/// The error without the piece of the file that it would show: a server that does not start says why in one line.
-fn message(problem: &serde_saphyr::Error) -> String {
-    let text = problem.without_snippet().to_string();
-    let text = text.lines().next().unwrap_or_default();
-    // Where it is stands before it, and what a programmer could do is not for operators.
-    let ends = [" at line ", ", set DuplicateKeyPolicy"];
-    let end = ends.iter().filter_map(|end| text.find(end)).min();
-    text.get(..end.unwrap_or(text.len()))
-        .unwrap_or(text)
-        .to_owned()
 }
 
 impl Form {
@@ -244,7 +200,7 @@ mod tests {
         let table = [
             ("", "it is empty"),
             ("\n# only words\n", "it is empty"),
-            ("[]", "line 1: "),
+            ("[]", "line 1, column 1: "),
             (
                 "apiVersion: v1\nkind: CriticalResources\nrules: []\n",
                 "it is a CriticalResources of v1",
@@ -258,14 +214,14 @@ mod tests {
                 "it has no rules",
             ),
             ("HEADrules: []\n", "it has no rules"),
-            ("HEADrules: all\n", "line 3: "),
-            ("HEADrule: []\n", "line 3: unknown field"),
+            ("HEADrules: all\n", "line 3, column 8: "),
+            ("HEADrule: []\n", "line 3, column 1: unknown field"),
             (
                 "HEADrules:\n- resources: [pods]\n  resource: [pods]\n",
-                "line 5: unknown field",
+                "line 5, column 3: unknown field",
             ),
-            ("HEADrules:\n- resources: pods\n", "line 4: "),
-            ("HEADrules:\n- resources: [{}]\n", "line 4: "),
+            ("HEADrules:\n- resources: pods\n", "line 4, column 14: "),
+            ("HEADrules:\n- resources: [{}]\n", "line 4, column 15: "),
             (
                 "HEADrules:\n- resources: [pods]\n- {}\n",
                 "line 5: the rule names nothing",
@@ -280,7 +236,7 @@ mod tests {
             ),
             (
                 "HEADrules:\n- namespaceSelector: {matchLabel: {}}\n",
-                "line 4: unknown field",
+                "line 4, column 23: unknown field",
             ),
             (
                 "HEADrules:\n- namespaceSelector: {matchExpressions: [{key: a, operator: Near}]}\n",
@@ -293,7 +249,7 @@ mod tests {
             ("HEADrules:\n- resources: [pods\n", "line "),
             (
                 "HEADrules:\n- resources: [pods]\nrules: []\n",
-                "line 5: duplicate mapping key: rules",
+                "line 5, column 1: duplicate mapping key: rules",
             ),
         ];
         for (text, want) in table {

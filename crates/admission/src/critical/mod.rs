@@ -26,8 +26,6 @@ use crate::facts::{Facts, LabelSets, Names, Operation, is_namespaces};
 use crate::review::UserInfo;
 use crate::webhook::Webhook;
 
-pub use file::FileError;
-
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 /// Stands for all namespaces that do not exist yet.
 const TO_COME: &str = "a-namespace-to-come";

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rhumb_admission::critical::{Cluster, CriticalResources, FileError, Known, Namespace};
+use rhumb_admission::critical::{Cluster, CriticalResources, Known, Namespace};
 use rhumb_admission::{Flavor, Reading, webhooks_of};
 use rhumb_api::gates::Feature;
 use rhumb_api::kinds::exclusion_rule_problems;
 use rhumb_api::{Object, Subresource, SubresourceKind, Verb};
 use rhumb_cache::Entry;
-use rhumb_meta::Status;
+use rhumb_meta::{FileError, Status};
 
 use super::{Attributes, Operation, Plugin};
 use crate::resources::Registry;
@@ -24,10 +24,8 @@ pub fn read_critical_resources(text: &str) -> Result<CriticalResources, FileErro
         let fields: Object = serde_json::from_str(rule.json()).unwrap_or_default();
         let problems = exclusion_rule_problems(&fields);
         if !problems.is_empty() {
-            return Err(FileError {
-                line: rule.line(),
-                reason: problems.to_string(),
-            });
+            let place = (rule.line(), 0);
+            return Err(FileError::at(place, problems.to_string()));
         }
     }
     Ok(critical)

@@ -5,6 +5,7 @@
 //! decides is a pure function of the object and of what it looked up (`lookup.rs`).
 
 mod certificates;
+mod configuration;
 mod counts;
 mod critical;
 mod default_classes;
@@ -13,6 +14,7 @@ mod derived;
 mod escalation;
 mod exclusions;
 mod facts;
+mod limit_ranger;
 mod lookup;
 mod namespace_lifecycle;
 mod namespaces;
@@ -37,10 +39,11 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-pub use rhumb_admission::Operation;
 use rhumb_admission::critical::CriticalResources;
+pub use rhumb_admission::{Configured, Operation};
 use rhumb_api::Object;
 use rhumb_meta::Status;
+pub use rhumb_quota::Limited;
 use rhumb_store::Expect;
 
 use crate::objects::Metadata;
@@ -50,6 +53,7 @@ use crate::resources::{Call, Registry};
 use rounds::Rounds;
 use webhooks::Services;
 
+pub use configuration::{read_configuration, read_limited};
 pub use counts::Counts;
 pub use critical::read_critical_resources;
 pub use secured::Secured;

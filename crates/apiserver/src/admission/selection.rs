@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use rhumb_admission::Flavor;
 use rhumb_admission::critical::CriticalResources;
+use rhumb_quota::Limited;
 
 use super::certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
 use super::critical::Critical;
 use super::default_classes::{INGRESS, STORAGE};
 use super::default_tolerations::DefaultTolerations;
 use super::escalation::Escalation;
+use super::limit_ranger::LimitRanger;
 use super::namespace_lifecycle::NamespaceLifecycle;
 use super::node_taint::TaintNodesByCondition;
 use super::policies::{MutatingPolicies, ValidatingPolicies};
@@ -42,7 +44,10 @@ const ORDER: &[(&str, Known)] = &[
     ),
     ("NamespaceExists", Known::Off),
     ("LimitPodHardAntiAffinityTopology", Known::Off),
-    ("LimitRanger", Known::Later),
+    (
+        "LimitRanger",
+        Known::Here(|_| Box::new(LimitRanger::default())),
+    ),
     ("ServiceAccount", Known::Here(|_| Box::new(ServiceAccount))),
     ("NodeRestriction", Known::Off),
     (
@@ -116,11 +121,17 @@ const ORDER: &[(&str, Known)] = &[
     ("AlwaysDeny", Known::Off),
 ];
 
+/// Whether upstream has a plugin of this name.
+pub(super) fn is_known(name: &str) -> bool {
+    ORDER.iter().any(|(known, _)| *known == name)
+}
+
 /// What an operator wants, beside what is on by default.
 #[derive(Debug, Default)]
 pub struct Selection {
     disabled: Vec<String>,
     critical: Arc<CriticalResources>,
+    limited: Arc<[Limited]>,
 }
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -163,7 +174,7 @@ impl Selection {
         }
         Ok(Selection {
             disabled: disable.to_vec(),
-            critical: Arc::default(),
+            ..Selection::default()
         })
     }
 
@@ -174,10 +185,17 @@ impl Selection {
         self
     }
 
+    /// With what may be consumed only where a quota covers it.
+    #[must_use]
+    pub fn with_limited(mut self, limited: Vec<Limited>) -> Selection {
+        self.limited = limited.into();
+        self
+    }
+
     /// The plugins that are on. That nobody grants what they do not have is no plugin upstream, and always on. So is
     /// the warning to those who put a webhook in the way of what the cluster depends on.
     pub fn chain(&self) -> Chain {
-        let outside = Outside::default();
+        let outside = Outside::default().with_limited(self.limited.clone());
         let mut plugins: Vec<Box<dyn Plugin>> = ORDER
             .iter()
             .filter(|(name, _)| !self.disabled.iter().any(|disabled| disabled == name))
@@ -243,7 +261,7 @@ mod tests {
     #[test]
     fn what_is_disabled_is_not_asked() {
         let all = Chain::default().plugins.len();
-        let selection = Selection::new(&[], &names("Priority LimitRanger")).expect("known names");
+        let selection = Selection::new(&[], &names("Priority PodSecurity")).expect("known names");
         let chain = selection.chain();
         assert_eq!(chain.plugins.len(), all - 1);
         assert!(!format!("{chain:?}").contains("Priority"));

@@ -1,6 +1,5 @@
 //! Everything that is wrong with an object.
 
-use std::collections::HashSet;
 use std::fmt;
 
 use super::Error;
@@ -52,24 +51,8 @@ impl ErrorList {
 
 impl fmt::Display for ErrorList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut seen = HashSet::with_capacity(self.0.len());
         let messages: Vec<String> = self.0.iter().map(Error::to_string).collect();
-        let distinct: Vec<&str> = messages
-            .iter()
-            .map(String::as_str)
-            .filter(|message| seen.insert(*message))
-            .collect();
-        match distinct.as_slice() {
-            [] => Ok(()),
-            [only] => f.write_str(only),
-            [first, rest @ ..] => {
-                write!(f, "[{first}")?;
-                for message in rest {
-                    write!(f, ", {message}")?;
-                }
-                f.write_str("]")
-            }
-        }
+        f.write_str(&crate::aggregate(&messages))
     }
 }
 

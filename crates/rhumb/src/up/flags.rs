@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use rhumb_admission::critical::CriticalResources;
 use rhumb_apiserver::Api;
-use rhumb_apiserver::admission;
+use rhumb_apiserver::admission::{self, Configured, Limited};
 use rhumb_apiserver::audit::{self, AuditLog, Policy};
 use rhumb_apiserver::resources::allocation::ServiceRanges;
 use rhumb_apiserver::server::{InFlight, READS_MAX, Service, WRITES_MAX};
@@ -73,6 +73,10 @@ pub(crate) struct Flags {
     /// Admission plugins to turn off although they are on by default.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     disable_admission_plugins: Vec<String>,
+    /// The configuration of admission plugins: a file with an AdmissionConfiguration of apiserver.config.k8s.io/v1. Only
+    /// ResourceQuota can be configured.
+    #[arg(long, value_name = "FILE")]
+    admission_control_config_file: Option<PathBuf>,
     /// What no webhook should be able to stop: a file with CriticalResources of admission.rhumb/v1 [default: leases,
     /// nodes, reviews and the like].
     #[arg(long, value_name = "FILE")]
@@ -138,6 +142,10 @@ impl Flags {
         let selection = admission::Selection::new(enable, disable)?;
         let selection = match &self.critical_resources_file {
             Some(path) => selection.with_critical(critical_resources(path)?),
+            None => selection,
+        };
+        let selection = match &self.admission_control_config_file {
+            Some(path) => selection.with_limited(limited_resources(path)?),
             None => selection,
         };
         Ok(selection.chain())
@@ -224,6 +232,19 @@ fn critical_resources(path: &Path) -> Result<CriticalResources> {
     let what = || format!("the critical resources {}", path.display());
     let text = std::fs::read_to_string(path).with_context(what)?;
     admission::read_critical_resources(&text).with_context(what)
+}
+
+/// What is limited by default, from the configuration itself or from the file that it names.
+fn limited_resources(path: &Path) -> Result<Vec<Limited>> {
+    let what = || format!("the admission configuration {}", path.display());
+    let text = std::fs::read_to_string(path).with_context(what)?;
+    let named = match admission::read_configuration(&text).with_context(what)? {
+        Configured::Here(limited) => return Ok(limited),
+        Configured::In(named) => path.parent().unwrap_or(Path::new("")).join(named),
+    };
+    let what = || format!("the configuration of ResourceQuota {}", named.display());
+    let text = std::fs::read_to_string(&named).with_context(what)?;
+    admission::read_limited(&text).with_context(what)
 }
 
 fn default_directory() -> Result<PathBuf> {

@@ -25,7 +25,10 @@ const FILES: [&str; 9] = [
     "admission/webhook.yaml",
 ];
 /// What is no object of the API.
-const OTHERS: [&str; 1] = ["admission/critical-resources.yaml"];
+const OTHERS: [&str; 2] = [
+    "admission/critical-resources.yaml",
+    "admission/limited-resources.yaml",
+];
 /// What is refused: `cross_namespace_affinity.rs` tries it.
 const REFUSED: [&str; 1] = ["cross-namespace-affinity/intruder.yaml"];
 

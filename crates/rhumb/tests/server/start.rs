@@ -96,8 +96,14 @@ fn a_list_of_critical_resources_that_cannot_be_meant_is_named() {
         ("", "it is empty"),
         ("HEADrules: []", "it has no rules"),
         ("HEADrules:\n- {}", "line 4: the rule names nothing"),
-        ("HEADrules:\n- resource: [pods]", "line 4: unknown field"),
-        ("HEADrules:\n- resources: pods", "line 4: expected sequence"),
+        (
+            "HEADrules:\n- resource: [pods]",
+            "line 4, column 3: unknown field",
+        ),
+        (
+            "HEADrules:\n- resources: pods",
+            "line 4, column 14: expected sequence",
+        ),
         // What no webhook could have in its exclusion rules.
         (
             "HEADrules:\n- resources: [pods]\n- resources: [nodes]\n  operations: [READ]",
@@ -127,6 +133,120 @@ fn a_list_of_critical_resources_that_cannot_be_meant_is_named() {
         &["--secure-port=0", "--critical-resources-file=/no/such/file"],
         &["the critical resources", "/no/such/file"],
     );
+}
+
+#[test]
+fn a_configuration_of_admission_that_cannot_be_meant_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let write = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n";
+    let quota = "apiVersion: apiserver.config.k8s.io/v1\nkind: ResourceQuotaConfiguration\n";
+    let inline = format!(
+        "HEAD- name: ResourceQuota\n  configuration:\n    {}",
+        quota.replace('\n', "\n    ")
+    );
+    let says = |text: &str, says: &[&str]| {
+        let path = write("admission.yaml", &text.replace("HEAD", head));
+        let flag = format!("--admission-control-config-file={}", path.display());
+        fails(&data, &["--secure-port=0", &flag], says);
+    };
+    let table = [
+        ("", "it is empty"),
+        ("plugins: [", "line 1, column "),
+        (
+            "kind: Policy\napiVersion: audit.k8s.io/v1",
+            "line 1, column 7: its kind is Policy of audit.k8s.io/v1",
+        ),
+        (
+            "HEAD- name: Quota",
+            "line 4, column 9: there is no admission plugin \"Quota\"",
+        ),
+        (
+            "HEAD- name: ResourceQuota\n  file: a",
+            "line 5, column 3: unknown field",
+        ),
+        (
+            "HEAD- name: PodSecurity\n  path: a",
+            "line 4, column 9: PodSecurity cannot be configured in rhumb: only ResourceQuota can",
+        ),
+        (
+            "HEAD- name: Priority\n- name: Priority",
+            "line 5, column 9: the plugin Priority is named",
+        ),
+        (
+            "HEAD- name: ResourceQuota\n  path: a\n  configuration: {}",
+            "line 4, column 9: ResourceQuota has both a path and a configuration",
+        ),
+        (
+            "INLINElimitedResources: [{}]",
+            "line 8, column 24: resource: Required value",
+        ),
+        ("INLINElimited: []", "line 8, column 5: unknown field"),
+        (
+            "INLINElimitedResources: [{resource: pods, matchScopes: [{scopeName: Far}]}]",
+            "scopeName: there is no scope \"Far\"",
+        ),
+    ];
+    for (text, reason) in table {
+        let text = text.replace("INLINE", &inline);
+        says(
+            &text,
+            &["the admission configuration", "admission.yaml: ", reason],
+        );
+    }
+    // The other file is looked for beside the one that names it.
+    let other = "HEAD- name: ResourceQuota\n  path: quota.yaml";
+    says(
+        other,
+        &[
+            "the configuration of ResourceQuota",
+            "quota.yaml: No such file",
+        ],
+    );
+    write(
+        "quota.yaml",
+        &format!("{quota}limitedResources:\n- resource: pods/status\n"),
+    );
+    says(
+        other,
+        &[
+            "the configuration of ResourceQuota",
+            "quota.yaml: line 4, column 13: resource: \"pods/status\" is no plural name",
+        ],
+    );
+    fails(
+        &data,
+        &[
+            "--secure-port=0",
+            "--admission-control-config-file=/no/such/file",
+        ],
+        &["the admission configuration", "/no/such/file"],
+    );
+}
+
+#[test]
+fn a_configuration_of_admission_is_taken() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    write(
+        "quota.yaml",
+        "apiVersion: resourcequota.admission.k8s.io/v1beta1\nkind: Configuration\nlimitedResources:\n- resource: pods\n  matchContains: [cpu]\n",
+    );
+    let path = write(
+        "admission.yaml",
+        "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n- name: ResourceQuota\n  path: quota.yaml\n",
+    );
+    let flag = format!("--admission-control-config-file={}", path.display());
+    Server::start(&[&flag]);
 }
 
 #[test]

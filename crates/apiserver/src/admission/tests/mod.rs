@@ -1,5 +1,6 @@
 //! Every write goes through the chain, and the chain does what upstream's does.
 
+mod limit_ranger;
 mod policies;
 mod write_paths;
 

@@ -34,8 +34,6 @@ pub(super) struct Outside {
     pub(super) counts: Arc<Counts>,
     pub(super) services: Arc<Services>,
     client: Client,
-    /// What may be used only where a quota says how much.
-    pub(super) limited: Arc<[Limited]>,
 }
 
 impl Default for Outside {
@@ -47,6 +45,13 @@ impl Default for Outside {
             services,
             limited: Arc::default(),
         }
+    }
+}
+
+impl Outside {
+    pub(super) fn with_limited(mut self, limited: Arc<[Limited]>) -> Outside {
+        self.limited = limited;
+        self
     }
 }
 
