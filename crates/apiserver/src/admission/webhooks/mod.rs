@@ -33,6 +33,8 @@ pub(crate) use services::Services;
 pub(super) struct Outside {
     pub(super) counts: Arc<Counts>,
     pub(super) services: Arc<Services>,
+    /// What may be used only where a quota says how much.
+    pub(super) limited: Arc<[Limited]>,
     client: Client,
 }
 
