@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::certificates::Authority;
 use super::process::{Process, free_ports, write};
-use super::{Server, tool};
+use super::{Server, admission_configuration, tool};
 use crate::client::{Client, Question};
 use crate::kubeconfig::Kubeconfig;
 
@@ -104,6 +104,8 @@ fn start_apiserver(directory: &Path, etcd_port: u16, port: u16) -> Result<Proces
         .arg("--service-cluster-ip-range=10.0.0.0/24")
         .arg("--authorization-mode=RBAC")
         .arg("--allow-privileged=true")
+        .arg("--admission-control-config-file")
+        .arg(admission_configuration())
         .arg("--endpoint-reconciler-type=none");
     Process::start(&mut apiserver, directory.join("kube-apiserver.log"))
 }

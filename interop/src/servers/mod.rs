@@ -67,6 +67,11 @@ pub fn tool(variable: &str, name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// The configuration of admission that both servers have.
+fn admission_configuration() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("differential/admission.yaml")
+}
+
 /// The build directory.
 pub fn target() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
 use super::process::{Process, free_ports};
-use super::{Server, target};
+use super::{Server, admission_configuration, target};
 
 const ISSUER: &str = "https://kubernetes.default.svc";
 
@@ -33,6 +33,9 @@ pub(super) fn start() -> Result<Rhumb> {
     rhumb.args(["--secure-port", &port.to_string()]);
     // As the real API server is started here: tokens name their issuer, and no controller changes objects.
     rhumb.args(["--service-account-issuer", ISSUER, "--controllers="]);
+    rhumb
+        .arg("--admission-control-config-file")
+        .arg(admission_configuration());
     let mut process = Process::start(&mut rhumb, directory.path().join("rhumb.log"))?;
     let kubeconfig = data.join("admin.kubeconfig");
     process
