@@ -10,7 +10,7 @@ use rhumb_auth::{Attributes, Authenticator, Authorizer, PolicyIndex};
 use rhumb_cache::{self as cache, Hub};
 use rhumb_meta::{Clock, Revision, Status};
 use rhumb_schema::{Defaults, Table, TypeId};
-use rhumb_store::Store;
+use rhumb_store::{Store, Transaction};
 use tokio::time::Instant;
 
 use crate::admission;
@@ -66,6 +66,13 @@ impl Api {
             cache::Error::Closed => shutting_down(),
             _ => Status::too_large_resource_version(revision, self.hub.revision(), 1),
         })
+    }
+
+    /// Commits, and waits until the cache shows it: a client reads its own writes.
+    pub async fn commit(&self, transaction: Transaction) -> Result<Revision, rhumb_store::Error> {
+        let revision = self.store.commit(transaction).await?;
+        self.seen(revision).await;
+        Ok(revision)
     }
 
     /// Waits until a write can be read. It is durable already: should the cache not catch up in time, the write

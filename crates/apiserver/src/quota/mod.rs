@@ -102,10 +102,19 @@ impl Tills {
     pub(crate) async fn settle(&self, call: &Call<'_>) {
         let resource = &call.resource.group_resource;
         let is_theirs = resource.group.is_empty() && resource.resource == "resourcequotas";
-        let till = call.namespace().filter(|_| is_theirs && self.is_kept());
-        if let Some(till) = till.and_then(|namespace| self.of(namespace)) {
-            let _ = timeout(SETTLE_MAX, status::settle(call.api, &till)).await;
-        }
+        let namespace = call.namespace().filter(|_| is_theirs && self.is_kept());
+        let Some(namespace) = namespace else {
+            return;
+        };
+        let settled = async {
+            // Other servers may have let something in just now.
+            call.api.fresh(call).await?;
+            match self.of(namespace) {
+                Some(till) => status::settle(call.api, &till).await,
+                None => Ok(()),
+            }
+        };
+        let _ = timeout(SETTLE_MAX, settled).await;
     }
 
     fn is_kept(&self) -> bool {

@@ -7,8 +7,8 @@ use rhumb_quota::HoldId;
 
 use super::till::{Ended, Till};
 
-/// Held until the write is known to have happened or to have failed. A request that is given up in between says
-/// neither: its room stays taken until the object shows up, or for a while.
+/// Held until the write is known to have happened or to have failed. Where nobody can say, the room stays taken until
+/// the object shows up, or for a while.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     till: Arc<Till>,

@@ -42,6 +42,9 @@ const AT_ONCE: usize = 100;
 /// How often a status is computed anew because somebody else wrote it meanwhile.
 const ATTEMPTS_MAX: usize = 4;
 
+/// How long is waited for what somebody else wrote.
+const CATCH_UP_MAX: Duration = Duration::from_secs(3);
+
 /// Writes what the book says into the status of each quota that says something else.
 pub(super) async fn settle(api: &Arc<Api>, till: &Till) -> Result<(), Status> {
     let _writing = till.writing.lock().await;
@@ -62,6 +65,9 @@ pub(super) async fn settle(api: &Arc<Api>, till: &Till) -> Result<(), Status> {
         if !was_overtaken {
             break;
         }
+        // What overtook it has to be here before it is changed.
+        let caught_up = api.hub.current(Instant::now() + CATCH_UP_MAX).await;
+        caught_up.map_err(Status::internal_error)?;
     }
     Ok(())
 }

@@ -132,9 +132,9 @@ async fn commit_new(
     let attributes = call.attributes(admission::Operation::Create, None, false);
     for _ in 0..PREMISES_MAX {
         let secured = call.api.admission.secure(&attributes, object).await?;
-        let outcome = call.commit(secured.guard(transaction.clone())).await;
-        if !secured.settle(&outcome) {
-            return Ok(outcome);
+        let committed = secured.commit(call.api, transaction.clone()).await;
+        if !committed.was_overtaken {
+            return Ok(committed.outcome);
         }
         call.api.fresh(call).await?;
     }

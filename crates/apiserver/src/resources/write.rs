@@ -188,7 +188,7 @@ impl Call<'_> {
         }
         let transaction = std::mem::take(&mut step.transaction);
         let (outcome, has_changed) = match step.deleted {
-            true => (self.commit(transaction).await, false),
+            true => (self.api.commit(transaction).await, false),
             false => {
                 self.commit_update(&current.object, &step.object, transaction)
                     .await?
@@ -219,9 +219,8 @@ impl Call<'_> {
     ) -> Result<(Result<Revision, Error>, bool), Status> {
         let attributes = self.attributes(admission::Operation::Update, Some(old), false);
         let secured = self.api.admission.secure(&attributes, new).await?;
-        let outcome = self.commit(secured.guard(transaction)).await;
-        let has_changed = secured.settle(&outcome);
-        Ok((outcome, has_changed))
+        let committed = secured.commit(self.api, transaction).await;
+        Ok((committed.outcome, committed.was_overtaken))
     }
 
     /// Whether these are the bytes that are stored; `None` if the revision is no longer the latest. An object that
@@ -288,13 +287,6 @@ impl Call<'_> {
                 }))
             }
         }
-    }
-
-    /// Commits, and waits until the cache shows it: a client reads its own writes.
-    pub(super) async fn commit(&self, transaction: Transaction) -> Result<Revision, Error> {
-        let revision = self.api.store.commit(transaction).await?;
-        self.api.seen(revision).await;
-        Ok(revision)
     }
 
     /// The bytes to store, in the form in which upstream writes objects.

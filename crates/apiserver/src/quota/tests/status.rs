@@ -1,13 +1,15 @@
 //! What quotas say is used.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
+use rhumb_store::Store;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::{CORE, create_pod, delete_pod, put_quota, requesting, server, used};
-use crate::testing::{Server, Setup};
+use crate::testing::{Others, Server, Setup};
 
 #[tokio::test]
 async fn whoever_reads_a_quota_reads_what_is_used_by_then() {
@@ -39,6 +41,23 @@ async fn whoever_reads_a_quota_reads_what_is_used_by_then() {
             "used": {"pods": "2", "requests.cpu": "350m"},
         })
     );
+}
+
+/// The reader's server has not heard yet of the quota, nor of what the other server let in.
+#[tokio::test]
+async fn what_another_server_let_in_is_read_here_at_once() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store: Arc<dyn Store> = Arc::new(Server::store(directory.path()).await);
+    let late = |millis| Others::late(store.clone(), Duration::from_millis(millis));
+    let quick = Server::on(late(0), Setup::default()).await;
+    let slow = Server::on(late(30), Setup::default()).await;
+    put_quota(&quick, "q", json!({"hard": {"pods": "3"}})).await;
+    for count in 1..4 {
+        let (code, answer) = create_pod(&quick, &format!("p{count}"), json!({})).await;
+        assert_eq!(code, 201, "{answer}");
+        let pods = json!({"pods": count.to_string()});
+        assert_eq!(used(&slow, "q").await, pods);
+    }
 }
 
 /// What is stored, without anybody having asked for the quota.
