@@ -226,7 +226,10 @@ async fn room_of_requests_that_were_given_up_can_be_had() {
         let began = std::time::Instant::now();
         let (code, answer) = create_pod(&server, &format!("more-{place}"), json!({})).await;
         let took = began.elapsed();
-        assert_eq!(code, 201, "{place} after {took:?}, {there} at first: {answer}");
+        assert_eq!(
+            code, 201,
+            "{place} after {took:?}, {there} at first: {answer}"
+        );
     }
 }
 
@@ -294,4 +297,68 @@ async fn an_update_is_never_told_of_a_conflict_that_is_not_its_own() {
     let path = format!("{CORE}/services/s");
     let (code, answer) = server.ask(http::Method::PATCH, &path, more).await;
     assert_ne!(code, 409, "{answer}");
+}
+
+/// An update that happened, though its client had gone by then, is not counted twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_update_that_was_given_up_counts_once() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store: Arc<dyn Store> = Arc::new(Server::store(directory.path()).await);
+    let late = Others::late(store, Duration::from_millis(100));
+    let server = Server::on(late, Setup::default()).await;
+    put_quota(&server, "q", json!({"hard": {"services.nodeports": "2"}})).await;
+    let service = |name: &str, kind: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+            "spec": {"type": kind, "ports": [{"port": 1}]},
+        })
+    };
+    let path = format!("{CORE}/services");
+    let (code, answer) = server.create(&path, service("s", "ClusterIP")).await;
+    assert_eq!(code, 201, "{answer}");
+    // So that it is this server's turn, and nothing has to be waited for but the cache.
+    let (code, answer) = server.create(&path, service("t", "NodePort")).await;
+    assert_eq!(code, 201, "{answer}");
+    assert_eq!(server.delete(&format!("{path}/t")).await.0, 200);
+    let update = {
+        let (server, one) = (server.clone(), format!("{path}/s"));
+        let more = json!({"spec": {"type": "NodePort"}});
+        tokio::spawn(async move { server.ask(http::Method::PATCH, &one, more).await })
+    };
+    let services = server.api.registry.find("", "services").expect("services");
+    let prefix = &services.storage.as_ref().expect("stored").prefix;
+    let key = rhumb_meta::ObjectKey::new(Some("default"), "s").expect("a key");
+    let is_written = async || {
+        let entry = server.api.store.get(&prefix.object(&key)).await;
+        let entry = entry.expect("readable").expect("a service");
+        entry.value.windows(8).any(|part| part == b"NodePort")
+    };
+    while !is_written().await {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    update.abort();
+    assert!(
+        update.await.is_err(),
+        "it was answered before it was given up"
+    );
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(used(&server, "q").await, json!({"services.nodeports": "1"}));
+    let (code, answer) = server.create(&path, service("u", "NodePort")).await;
+    assert_eq!(code, 201, "{answer}");
+}
+
+/// The same with more room than one turn can give out: nobody is told to come back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn servers_that_share_a_store_share_much_room() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store: Arc<dyn Store> = Arc::new(Server::store(directory.path()).await);
+    let late = |millis| Others::late(store.clone(), Duration::from_millis(millis));
+    let servers = [
+        Server::on(late(0), Setup::default()).await,
+        Server::on(late(10), Setup::default()).await,
+        Server::on(late(30), Setup::default()).await,
+    ];
+    put_quota(&servers[0], "q", json!({"hard": {"pods": "300"}})).await;
+    let all: Vec<&Server> = servers.iter().collect();
+    assert_eq!(rush(&all, 0, 600).await, 300);
 }

@@ -190,3 +190,22 @@ async fn a_pod_with_odd_numbers_is_counted() {
         assert!([400, 403, 422].contains(&code), "{odd}: {code} {answer}");
     }
 }
+
+/// A tenant cannot make the book forget what is used by a pod that asks for more than can be added up.
+#[tokio::test]
+async fn an_immense_pod_from_before_the_quota_buys_nothing() {
+    let (server, _directory) = server().await;
+    for (name, cpu) in [("real", "2"), ("zimmense", "1e40")] {
+        let (code, answer) = create_pod(&server, name, requesting(cpu)).await;
+        assert_eq!(code, 201, "{answer}");
+    }
+    put_quota(&server, "q", json!({"hard": {"requests.cpu": "2"}})).await;
+    assert_eq!(
+        create_pod(&server, "more", requesting("2")).await.0,
+        403,
+        "while it is there"
+    );
+    delete_pod(&server, "zimmense").await;
+    let (code, answer) = create_pod(&server, "more", requesting("2")).await;
+    assert_eq!(code, 403, "{answer}");
+}
