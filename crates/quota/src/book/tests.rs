@@ -397,3 +397,66 @@ fn what_is_limited_needs_a_quota_that_covers_it() {
         Verdict::Free
     );
 }
+
+/// A quota that looks at pods, but at nothing that this pod uses, covers nothing.
+#[test]
+fn what_is_limited_is_asked_of_pods_that_no_quota_charges() {
+    let limited = |contains: &[&str], scopes: &[&str]| Limited {
+        group: String::new(),
+        resource: "pods".to_owned(),
+        contains: contains.iter().map(|&text| text.to_owned()).collect(),
+        scopes: scopes
+            .iter()
+            .map(|scope| Requirement::exists(scope))
+            .collect(),
+    };
+    let far = pod(
+        "1",
+        json!({"spec": {"affinity": {"podAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"namespaceSelector": {}, "topologyKey": "zone"},
+            ],
+        }}}}),
+    );
+    let gpus = quota("gpus", json!({"hard": {"requests.nvidia.com/gpu": "4"}}));
+    let book = Book::new(vec![gpus], vec![meter("", "pods")]);
+    assert_eq!(
+        refusal(judge(
+            &book,
+            "pods",
+            &far,
+            None,
+            &[limited(&[], &["CrossNamespacePodAffinity"])]
+        )),
+        "insufficient quota to match these scopes: [{CrossNamespacePodAffinity Exists []}]"
+    );
+    assert_eq!(
+        refusal(judge(
+            &book,
+            "pods",
+            &far,
+            None,
+            &[limited(&["requests.cpu"], &[])]
+        )),
+        "insufficient quota to consume: requests.cpu"
+    );
+}
+
+/// Adding and taking away must be each other's inverse, however large the amounts.
+#[test]
+fn an_immense_pod_that_goes_leaves_the_others_counted() {
+    let mut book = Book::new(
+        vec![quota("q", json!({"hard": {"requests.cpu": "2"}}))],
+        vec![meter("", "pods")],
+    );
+    let measure = |cpu: &str| Some(meter("", "pods").measure(&pod(cpu, json!({}))));
+    book.enter(0, "real", measure("2"));
+    book.enter(0, "immense", measure("1e40"));
+    book.enter(0, "immense", None);
+    assert_eq!(book.used(0).to_string(), "requests.cpu=2");
+    book.enter(0, "immense", measure("1e40"));
+    book.enter(0, "late", measure("1"));
+    book.enter(0, "immense", None);
+    book.enter(0, "late", None);
+    assert_eq!(book.used(0).to_string(), "requests.cpu=2");
+}

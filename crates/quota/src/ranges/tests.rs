@@ -414,3 +414,19 @@ fn a_flood_of_violations_is_told_in_part() {
     let told = said(limit("Container", "max cpu=1").check_pod(&pod(&[], &many)));
     assert_eq!(told.split(", but").count() - 1, super::VIOLATIONS_MAX);
 }
+
+/// Upstream reads only what a claim requests; its limits are nobody's.
+#[test]
+fn limits_of_a_claim_are_not_looked_at() {
+    let range = json!({"spec": {"limits": [
+        {"type": "PersistentVolumeClaim", "min": {"storage": "2Gi"}, "max": {"storage": "8Gi"}},
+    ]}});
+    let claim = json!({"spec": {"resources": {
+        "requests": {"storage": "5Gi"}, "limits": {"storage": "1Gi"},
+    }}});
+    let (Value::Object(range), Value::Object(claim)) = (range, claim) else {
+        panic!("no objects");
+    };
+    let range = LimitRange::read(&range).expect("a range");
+    assert_eq!(range.check_claim(&claim), Ok(()));
+}

@@ -173,3 +173,192 @@ fn what_is_known_not_to_have_happened() {
     };
     assert!(full.changed_nothing());
 }
+
+/// A server that hears of changes a little later than others is not shut out by one that writes all the time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_slow_server_gets_in_beside_a_busy_one() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store: Arc<dyn Store> = Arc::new(Server::store(directory.path()).await);
+    let late = |millis| Others::late(store.clone(), Duration::from_millis(millis));
+    let busy = Server::on(late(0), Setup::default()).await;
+    let slow = Server::on(late(40), Setup::default()).await;
+    put_quota(&busy, "q", json!({"hard": {"pods": "1000000"}})).await;
+    let writers: Vec<_> = (0..4)
+        .map(|writer| {
+            let busy = busy.clone();
+            tokio::spawn(async move {
+                for count in 0.. {
+                    let name = format!("w{writer}-{count}");
+                    let (code, answer) = create_pod(&busy, &name, json!({})).await;
+                    assert_eq!(code, 201, "{answer}");
+                }
+            })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let mut took = Vec::new();
+    for place in 0..3 {
+        let began = std::time::Instant::now();
+        let (code, answer) = create_pod(&slow, &format!("slow-{place}"), json!({})).await;
+        took.push((code, began.elapsed(), answer["message"].clone()));
+    }
+    writers.iter().for_each(|writer| writer.abort());
+    assert!(
+        took.iter()
+            .all(|(code, took, _)| *code == 201 && *took < Duration::from_secs(2)),
+        "{took:?}"
+    );
+}
+
+/// Room of requests that were given up, and of which nothing came, is there for others soon.
+#[tokio::test]
+async fn room_of_requests_that_were_given_up_can_be_had() {
+    let (server, _directory) = server().await;
+    put_quota(&server, "q", json!({"hard": {"pods": "20"}})).await;
+    for place in 0..200_u64 {
+        let name = format!("given-up-{place}");
+        let creation = create_pod(&server, &name, json!({}));
+        let _ = tokio::time::timeout(Duration::from_micros(place * 8), creation).await;
+    }
+    let (_, pods) = server.get(&format!("{CORE}/pods")).await;
+    let there = pods["items"].as_array().map_or(0, Vec::len);
+    for place in there..20 {
+        let began = std::time::Instant::now();
+        let (code, answer) = create_pod(&server, &format!("more-{place}"), json!({})).await;
+        let took = began.elapsed();
+        assert_eq!(
+            code, 201,
+            "{place} after {took:?}, {there} at first: {answer}"
+        );
+    }
+}
+
+/// What `keep_namespace` does when it has seen no quota, though one has come since: the till that is forgotten has
+/// something held, and the next creation begins another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_till_that_holds_something_is_not_forgotten() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let store = Others::new(Server::store(directory.path()).await, move |transaction| {
+        let mut operations = transaction.operations().iter();
+        if operations.any(|operation| operation.key().ends_with("/pods/default/first")) {
+            let _ = tell.send(());
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        None
+    });
+    let server = Server::on(store, Setup::default()).await;
+    put_quota(&server, "q", json!({"hard": {"pods": "1"}})).await;
+    // So that it is this server's turn.
+    assert_eq!(create_pod(&server, "before", json!({})).await.0, 201);
+    delete_pod(&server, "before").await;
+    let first = {
+        let server = server.clone();
+        tokio::spawn(async move { create_pod(&server, "first", json!({})).await.0 })
+    };
+    told.recv().await;
+    server.api.tills.forget("default");
+    let second = create_pod(&server, "second", json!({})).await.0;
+    let mut codes = [first.await.expect("no panic"), second];
+    codes.sort_unstable();
+    assert_eq!(codes, [201, 403]);
+}
+
+/// An update whose turn others take again and again is told to come back, not that the object was modified.
+#[tokio::test]
+async fn an_update_is_never_told_of_a_conflict_that_is_not_its_own() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = Others::new(Server::store(directory.path()).await, |transaction| {
+        let is_update = transaction.operations().iter().any(|operation| {
+            operation.key().contains("/services/")
+                && operation.key().ends_with("/default/s")
+                && matches!(
+                    operation,
+                    rhumb_store::Operation::Put {
+                        expect: Expect::At(_),
+                        ..
+                    }
+                )
+        });
+        is_update.then(|| {
+            let key = "/registry/rhumb-quota-turns/default";
+            Transaction::new().put(key, "another server", Expect::Any)
+        })
+    });
+    let server = Server::on(store, Setup::default()).await;
+    put_quota(&server, "q", json!({"hard": {"services.nodeports": "5"}})).await;
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"},
+        "spec": {"type": "ClusterIP", "ports": [{"port": 1}]},
+    });
+    let (code, answer) = server.create(&format!("{CORE}/services"), service).await;
+    assert_eq!(code, 201, "{answer}");
+    let more = json!({"spec": {"type": "NodePort"}});
+    let path = format!("{CORE}/services/s");
+    let (code, answer) = server.ask(http::Method::PATCH, &path, more).await;
+    assert_ne!(code, 409, "{answer}");
+}
+
+/// An update that happened, though its client had gone by then, is not counted twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_update_that_was_given_up_counts_once() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store: Arc<dyn Store> = Arc::new(Server::store(directory.path()).await);
+    let late = Others::late(store, Duration::from_millis(100));
+    let server = Server::on(late, Setup::default()).await;
+    put_quota(&server, "q", json!({"hard": {"services.nodeports": "2"}})).await;
+    let service = |name: &str, kind: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+            "spec": {"type": kind, "ports": [{"port": 1}]},
+        })
+    };
+    let path = format!("{CORE}/services");
+    let (code, answer) = server.create(&path, service("s", "ClusterIP")).await;
+    assert_eq!(code, 201, "{answer}");
+    // So that it is this server's turn, and nothing has to be waited for but the cache.
+    let (code, answer) = server.create(&path, service("t", "NodePort")).await;
+    assert_eq!(code, 201, "{answer}");
+    assert_eq!(server.delete(&format!("{path}/t")).await.0, 200);
+    let update = {
+        let (server, one) = (server.clone(), format!("{path}/s"));
+        let more = json!({"spec": {"type": "NodePort"}});
+        tokio::spawn(async move { server.ask(http::Method::PATCH, &one, more).await })
+    };
+    let services = server.api.registry.find("", "services").expect("services");
+    let prefix = &services.storage.as_ref().expect("stored").prefix;
+    let key = rhumb_meta::ObjectKey::new(Some("default"), "s").expect("a key");
+    let is_written = async || {
+        let entry = server.api.store.get(&prefix.object(&key)).await;
+        let entry = entry.expect("readable").expect("a service");
+        entry.value.windows(8).any(|part| part == b"NodePort")
+    };
+    while !is_written().await {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    update.abort();
+    assert!(
+        update.await.is_err(),
+        "it was answered before it was given up"
+    );
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(used(&server, "q").await, json!({"services.nodeports": "1"}));
+    let (code, answer) = server.create(&path, service("u", "NodePort")).await;
+    assert_eq!(code, 201, "{answer}");
+}
+
+/// The same with more room than one turn can give out: nobody is told to come back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn servers_that_share_a_store_share_much_room() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store: Arc<dyn Store> = Arc::new(Server::store(directory.path()).await);
+    let late = |millis| Others::late(store.clone(), Duration::from_millis(millis));
+    let servers = [
+        Server::on(late(0), Setup::default()).await,
+        Server::on(late(10), Setup::default()).await,
+        Server::on(late(30), Setup::default()).await,
+    ];
+    put_quota(&servers[0], "q", json!({"hard": {"pods": "300"}})).await;
+    let all: Vec<&Server> = servers.iter().collect();
+    assert_eq!(rush(&all, 0, 600).await, 300);
+}

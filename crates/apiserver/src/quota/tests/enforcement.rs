@@ -164,3 +164,48 @@ async fn a_quota_counts_what_was_there_before_it() {
     assert_eq!(server.delete(&path).await.0, 200);
     assert_eq!(create_pod(&server, "f", json!({})).await.0, 201);
 }
+
+/// Whatever way a number is written, the pod is counted or refused.
+#[tokio::test]
+async fn a_pod_with_odd_numbers_is_counted() {
+    let (server, _directory) = server().await;
+    put_quota(&server, "q", json!({"hard": {"pods": "0"}})).await;
+    let odd = [
+        r#""activeDeadlineSeconds": 5.0"#,
+        r#""activeDeadlineSeconds": 5e0"#,
+        r#""overhead": {"cpu": 1.5e3}"#,
+        r#""overhead": {"cpu": null}"#,
+        r#""resources": {"requests": {"cpu": 9223372036854775808}}"#,
+        r#""resources": {"requests": {"cpu": 1e300}}"#,
+        r#""priorityClassName": null"#,
+        r#""affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": null}}"#,
+    ];
+    for (place, odd) in odd.iter().enumerate() {
+        let more: Value = serde_json::from_str(&format!("{{{odd}}}")).expect("JSON");
+        let mut odd_pod = pod(&format!("odd-{place}"), json!({}));
+        for (field, value) in more.as_object().expect("fields") {
+            odd_pod["spec"][field] = value.clone();
+        }
+        let (code, answer) = server.create(&format!("{CORE}/pods"), odd_pod).await;
+        assert!([400, 403, 422].contains(&code), "{odd}: {code} {answer}");
+    }
+}
+
+/// A tenant cannot make the book forget what is used by a pod that asks for more than can be added up.
+#[tokio::test]
+async fn an_immense_pod_from_before_the_quota_buys_nothing() {
+    let (server, _directory) = server().await;
+    for (name, cpu) in [("real", "2"), ("zimmense", "1e40")] {
+        let (code, answer) = create_pod(&server, name, requesting(cpu)).await;
+        assert_eq!(code, 201, "{answer}");
+    }
+    put_quota(&server, "q", json!({"hard": {"requests.cpu": "2"}})).await;
+    assert_eq!(
+        create_pod(&server, "more", requesting("2")).await.0,
+        403,
+        "while it is there"
+    );
+    delete_pod(&server, "zimmense").await;
+    let (code, answer) = create_pod(&server, "more", requesting("2")).await;
+    assert_eq!(code, 403, "{answer}");
+}

@@ -110,3 +110,36 @@ async fn a_restart_changes_nothing() {
     assert_eq!(create_pod(&server, "b", json!({})).await.0, 201);
     assert_eq!(create_pod(&server, "c", json!({})).await.0, 403);
 }
+
+/// etcd takes no request of more than 1.5 MiB, so large quotas have to be written apart.
+#[tokio::test]
+async fn large_quotas_are_told_what_is_used() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = Server::store(directory.path()).await;
+    let store = crate::testing::Others::new(store, |transaction| {
+        let sizes = transaction.operations().iter();
+        let size: usize = sizes
+            .map(|operation| match operation {
+                rhumb_store::Operation::Put { value, .. } => value.len(),
+                _ => 0,
+            })
+            .sum();
+        // Too large by itself, so that the store refuses it as etcd would have refused the other.
+        (size > 3 << 19).then(|| {
+            let immense = vec![b'x'; rhumb_store::VALUE_BYTES_MAX + 1];
+            rhumb_store::Transaction::new().put("/x", immense, rhumb_store::Expect::Any)
+        })
+    });
+    let server = Server::on(store, Setup::default()).await;
+    for place in 0..10 {
+        let quota = json!({
+            "apiVersion": "v1", "kind": "ResourceQuota",
+            "metadata": {"name": format!("q{place}"), "annotations": {"a": "x".repeat(200_000)}},
+            "spec": {"hard": {"pods": "10"}},
+        });
+        let path = format!("{CORE}/resourcequotas");
+        assert_eq!(server.create(&path, quota).await.0, 201);
+    }
+    assert_eq!(create_pod(&server, "p", json!({})).await.0, 201);
+    assert_eq!(used(&server, "q0").await, json!({"pods": "1"}));
+}
