@@ -11,6 +11,8 @@ use std::str::FromStr;
 pub struct Revision(u64);
 
 impl Revision {
+    /// Greater than all that are given.
+    pub const MAX: Revision = Revision(u64::MAX);
     pub const ZERO: Revision = Revision(0);
 
     pub const fn new(value: u64) -> Self {

@@ -93,6 +93,15 @@ impl Amounts {
         }
     }
 
+    /// None is larger than this.
+    pub(crate) fn bound(&mut self, most: &Quantity) {
+        for (_, amount) in &mut self.0 {
+            if *amount > *most {
+                *amount = most.clone();
+            }
+        }
+    }
+
     #[must_use]
     pub fn only(&self, keep: impl Fn(&str) -> bool) -> Amounts {
         let kept = self.0.iter().filter(|(name, _)| keep(name));

@@ -1,8 +1,12 @@
 //! What one object counts for.
 
-use rhumb_meta::Timestamp;
+use rhumb_meta::quantity::Format;
+use rhumb_meta::{Quantity, Timestamp};
 
 use crate::Amounts;
+
+/// Upstream's own largest amount. Millions of these, and of billionths beside them, are still exact.
+const MOST: Quantity = Quantity::new(i64::MAX, Format::DecimalSi);
 
 /// What an object uses, and what scopes ask of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -12,6 +16,16 @@ pub struct Charge {
     /// From then on it counts for `later` only, though nothing changes: a pod whose grace is over.
     pub lapses: Option<Timestamp>,
     pub later: Amounts,
+}
+
+impl Charge {
+    /// Amounts that no cluster has count as the most that can still be added up exactly: whatever was added can then
+    /// be taken away again.
+    pub(crate) fn bounded(mut self) -> Charge {
+        self.amounts.bound(&MOST);
+        self.later.bound(&MOST);
+        self
+    }
 }
 
 /// What scopes look at. Kinds without scopes match none.

@@ -33,6 +33,12 @@ pub struct Limited {
     pub scopes: Vec<Requirement>,
 }
 
+impl Limited {
+    pub fn is_about(&self, group: &str, resource: &str) -> bool {
+        self.group == group && self.resource == resource
+    }
+}
+
 /// The configuration as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -6,7 +6,7 @@ use rhumb_meta::{ObjectKey, Revision, Timestamp, fields, labels};
 use rhumb_quota::{Book, HoldId, Meter, Quota};
 use serde::Deserialize;
 
-use crate::resources::Registry;
+use crate::resources::{Registry, Resource};
 
 #[derive(Debug)]
 pub(super) struct Ledger {
@@ -17,6 +17,7 @@ pub(super) struct Ledger {
     known: Vec<Known>,
     /// The book is of other quotas than these.
     is_outdated: bool,
+    shown: Revision,
     pub(super) book: Book,
     /// In the order of the book's sheets.
     follows: Vec<Follow>,
@@ -36,7 +37,6 @@ struct Known {
 #[derive(Debug)]
 struct Follow {
     meter: Meter,
-    cache: Cache,
     watcher: Option<Watcher>,
 }
 
@@ -48,6 +48,7 @@ impl Ledger {
             version: None,
             known: Vec::new(),
             is_outdated: false,
+            shown: Revision::ZERO,
             book: Book::default(),
             follows: Vec::new(),
             written: Vec::new(),
@@ -64,7 +65,7 @@ impl Ledger {
         let snapshot = self.quotas.snapshot();
         let entries = snapshot.range(Some(&self.namespace), None);
         let mut before = std::mem::take(&mut self.known).into_iter().peekable();
-        let mut is_other = false;
+        let (mut is_other, mut is_changed) = (false, false);
         for entry in entries {
             // Both are in the order of their names.
             while before.next_if(|known| known.key < *entry.key()).is_some() {
@@ -78,6 +79,7 @@ impl Ledger {
                         is_other |= old.is_some();
                         continue;
                     };
+                    is_changed = true;
                     is_other |= old.is_none_or(|old| !old.quota.counts_as(&known.quota));
                     known
                 }
@@ -87,10 +89,15 @@ impl Ledger {
         is_other |= before.next().is_some();
         self.version = Some(version);
         self.is_outdated |= is_other;
-        if !self.is_outdated {
+        if is_changed && !self.is_outdated {
             let quotas = self.known.iter().map(|known| known.quota.clone());
             self.book.set_quotas(quotas.collect());
         }
+        self.is_outdated
+    }
+
+    /// Whether the book has to be begun anew.
+    pub(super) fn is_outdated(&self) -> bool {
         self.is_outdated
     }
 
@@ -103,15 +110,8 @@ impl Ledger {
         };
         self.follows = registry
             .iter()
-            .filter_map(|resource| {
-                let storage = resource.storage.as_ref()?;
-                let meter = resource.meter.clone()?;
-                is_counted(&meter).then(|| Follow {
-                    meter,
-                    cache: storage.cache.clone(),
-                    watcher: None,
-                })
-            })
+            .filter(|resource| resource.meter.as_ref().is_some_and(is_counted))
+            .filter_map(|resource| Follow::new(resource, &self.namespace))
             .collect();
         let meters = self.follows.iter().map(|follow| follow.meter.clone());
         let book = Book::new(quotas, meters.collect());
@@ -119,22 +119,29 @@ impl Ledger {
         self.is_outdated = false;
     }
 
-    /// Enters all that the caches show by now.
+    /// Enters all that the caches show by now. Afterwards the book may be outdated, because a watch has ended.
     pub(super) fn catch_up(&mut self, now: Timestamp) {
-        let mut shown: Option<Revision> = None;
+        self.shown = Revision::MAX;
         for (sheet, follow) in self.follows.iter_mut().enumerate() {
-            let reached = follow.catch_up(&self.namespace, &mut self.book, sheet);
-            shown = Some(shown.map_or(reached, |shown| shown.min(reached)));
+            match follow.catch_up(&mut self.book, sheet) {
+                Some(reached) => self.shown = self.shown.min(reached),
+                None => self.is_outdated = true,
+            }
         }
         self.book.pass_time(now);
-        let book = &mut self.book;
+        let (book, shown) = (&mut self.book, self.shown);
         self.written.retain(|&(id, revision)| {
-            let is_shown = shown.is_none_or(|shown| revision <= shown);
+            let is_shown = revision <= shown;
             if is_shown {
                 book.release(id);
             }
             !is_shown
         });
+    }
+
+    /// How far the caches had come when the book was last brought up to date.
+    pub(super) fn shown(&self) -> Revision {
+        self.shown
     }
 
     /// What was held for a write is released when the watches have come to it.
@@ -169,24 +176,27 @@ fn read(entry: &Entry) -> Option<Known> {
 }
 
 impl Follow {
-    /// Enters what its watch tells, and returns how far that goes.
-    fn catch_up(&mut self, namespace: &str, book: &mut Book, sheet: usize) -> Revision {
+    fn new(resource: &Resource, namespace: &str) -> Option<Follow> {
+        let storage = resource.storage.as_ref()?;
+        let request = WatchRequest {
+            start: Start::List,
+            scope: Scope::Namespace(namespace.into()),
+            labels: labels::Selector::everything(),
+            fields: fields::Selector::everything(),
+        };
+        Some(Follow {
+            meter: resource.meter.clone()?,
+            // Refused only when the server ends: then nothing is written any more.
+            watcher: storage.cache.watch(request).ok(),
+        })
+    }
+
+    /// Enters what its watch tells, and returns how far that goes; `None` if some of it is lost.
+    fn catch_up(&mut self, book: &mut Book, sheet: usize) -> Option<Revision> {
+        let Some(watcher) = &mut self.watcher else {
+            return Some(Revision::ZERO);
+        };
         loop {
-            let Some(watcher) = &mut self.watcher else {
-                let request = WatchRequest {
-                    start: Start::List,
-                    scope: Scope::Namespace(namespace.into()),
-                    labels: labels::Selector::everything(),
-                    fields: fields::Selector::everything(),
-                };
-                book.clear(sheet);
-                match self.cache.watch(request) {
-                    Ok(watcher) => self.watcher = Some(watcher),
-                    // The server ends, and nothing is written any more.
-                    Err(_) => return Revision::ZERO,
-                }
-                continue;
-            };
             match watcher.try_next() {
                 Ok(Some(Message::Event(event))) => {
                     let is_gone = event.kind() == EventKind::Deleted;
@@ -195,11 +205,15 @@ impl Follow {
                 Ok(Some(Message::InitialEnd(_))) => {}
                 Ok(None) => {
                     if let Some(reached) = watcher.progress() {
-                        return reached;
+                        return Some(reached);
                     }
                 }
-                Err(WatchEnd::Expired) => self.watcher = None,
-                Err(WatchEnd::Closing | WatchEnd::Removed) => return Revision::ZERO,
+                Err(WatchEnd::Expired) => return None,
+                Err(WatchEnd::Closing) => return Some(Revision::ZERO),
+                Err(WatchEnd::Removed) => {
+                    book.clear(sheet);
+                    return Some(Revision::MAX);
+                }
             }
         }
     }

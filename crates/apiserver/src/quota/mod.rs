@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use rhumb_cache::Cache;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::resources::{Call, Registry};
 
@@ -33,6 +33,7 @@ pub use till::Room;
 pub(crate) use till::{NoRoom, Wish};
 pub use turns::{TURNS, TurnKeys, TurnProjector, Turns};
 
+use ledger::Ledger;
 use till::Till;
 
 /// How long a read waits for the status.
@@ -49,7 +50,7 @@ pub struct Tills {
     turns: Arc<Turns>,
     counts: Counts,
     /// Books are begun anew by a few at a time: each reads all that its namespace has.
-    beginnings: Semaphore,
+    beginnings: Arc<Semaphore>,
     /// Whether this server writes the status of quotas.
     is_kept: AtomicBool,
 }
@@ -64,7 +65,7 @@ impl Tills {
             tills: Mutex::default(),
             turns,
             counts: Counts::default(),
-            beginnings: Semaphore::new(BEGINNINGS_MAX),
+            beginnings: Arc::new(Semaphore::new(BEGINNINGS_MAX)),
             is_kept: AtomicBool::new(false),
         }
     }
@@ -87,10 +88,19 @@ impl Tills {
         Some(Arc::clone(till))
     }
 
-    /// Forgets a till that no longer has any quota. What is written there meanwhile is written under the condition
-    /// that there is still none.
-    fn forget(&self, namespace: &str) {
-        self.tills().remove(namespace);
+    /// Forgets a till without quotas where nothing is under way. Its ledger is open, so that this stays so.
+    fn forget(&self, namespace: &str, ledger: &Ledger) -> bool {
+        let is_idle = !ledger.has_quotas() && !ledger.book.has_holds();
+        if is_idle {
+            self.tills().remove(namespace);
+        }
+        is_idle
+    }
+
+    /// Whether this is still the till of the namespace.
+    fn has(&self, namespace: &str, till: &Arc<Till>) -> bool {
+        let tills = self.tills();
+        tills.get(namespace).is_some_and(|it| Arc::ptr_eq(it, till))
     }
 
     fn tills(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<Till>>> {
@@ -106,11 +116,12 @@ impl Tills {
         let Some(namespace) = namespace else {
             return;
         };
+        let asked = Instant::now();
         let settled = async {
             // Other servers may have let something in just now.
             call.api.fresh(call).await?;
             match self.of(namespace) {
-                Some(till) => status::settle(call.api, &till).await,
+                Some(till) => status::settle(call.api, &till, asked).await,
                 None => Ok(()),
             }
         };

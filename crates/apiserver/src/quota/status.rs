@@ -4,22 +4,24 @@
 //! change, then at most once a second. Whoever reads quotas of a namespace has it brought up to date first.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::select_all;
 use rhumb_api::Object;
 use rhumb_cache::{Bell, Cache, Message, Start, WatchEnd, WatchRequest};
-use rhumb_meta::{ObjectKey, Status, Timestamp};
+use rhumb_meta::{ObjectKey, Revision, Status, Timestamp};
 use rhumb_quota::Amounts;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::ledger::Ledger;
 use super::till::Till;
 use crate::Api;
+use crate::objects::Metadata;
 use crate::start::{Amended, amend_all};
 
 const RESOURCE: (&str, &str) = ("", "resourcequotas");
@@ -45,24 +47,18 @@ const ATTEMPTS_MAX: usize = 4;
 /// How long is waited for what somebody else wrote.
 const CATCH_UP_MAX: Duration = Duration::from_secs(3);
 
-/// Writes what the book says into the status of each quota that says something else.
-pub(super) async fn settle(api: &Arc<Api>, till: &Till) -> Result<(), Status> {
-    let _writing = till.writing.lock().await;
+/// Writes what the book says into the status of each quota that says something else. All who have asked by the time
+/// at which one begins are served by it.
+pub(super) async fn settle(api: &Arc<Api>, till: &Till, asked: Instant) -> Result<(), Status> {
+    let mut settled = till.settled.lock().await;
+    if settled.is_some_and(|began| began > asked) {
+        return Ok(());
+    }
     for _ in 0..ATTEMPTS_MAX {
-        let counted: Vec<(ObjectKey, Amounts)> = {
-            let ledger = till.open(api).await?;
-            let used = |(place, key): (usize, &ObjectKey)| (key.clone(), ledger.book.used(place));
-            ledger.quota_keys().enumerate().map(used).collect()
-        };
-        let mut was_overtaken = false;
-        for few in counted.chunks(AT_ONCE) {
-            let edits = few
-                .iter()
-                .map(|(key, used)| (key, move |quota| amended(quota, used)));
-            let written = amend_all(api, RESOURCE, edits).await;
-            was_overtaken |= written.map_err(Status::internal_error)? == Amended::Overtaken;
-        }
-        if !was_overtaken {
+        let began = Instant::now();
+        let counted = Counted::of(&*till.open(api).await?);
+        if counted.write(api).await? {
+            *settled = Some(began);
             break;
         }
         // What overtook it has to be here before it is changed.
@@ -70,6 +66,70 @@ pub(super) async fn settle(api: &Arc<Api>, till: &Till) -> Result<(), Status> {
         caught_up.map_err(Status::internal_error)?;
     }
     Ok(())
+}
+
+/// What is used, by the quotas that count it.
+struct Counted {
+    used: Vec<(ObjectKey, Amounts)>,
+    as_of: Revision,
+}
+
+impl Counted {
+    fn of(ledger: &Ledger) -> Counted {
+        let used = |(place, key): (usize, &ObjectKey)| (key.clone(), ledger.book.used(place));
+        Counted {
+            used: ledger.quota_keys().enumerate().map(used).collect(),
+            as_of: ledger.shown(),
+        }
+    }
+
+    /// Whether all quotas say so now; else somebody else wrote one of them meanwhile.
+    async fn write(&self, api: &Arc<Api>) -> Result<bool, Status> {
+        let mut is_done = true;
+        for few in self.used.chunks(AT_ONCE) {
+            match self.write_few(api, few).await {
+                Ok(is_written) => is_done &= is_written,
+                // One of them may be at fault, or all together are too large.
+                Err(_) if few.len() > 1 => {
+                    for one in few {
+                        let written = self.write_few(api, std::slice::from_ref(one)).await;
+                        is_done &= written.unwrap_or_else(|problem| {
+                            tracing::warn!(
+                                quota = one.0.name(),
+                                problem,
+                                "a quota cannot be told what is used"
+                            );
+                            true
+                        });
+                    }
+                }
+                Err(problem) => return Err(Status::internal_error(problem)),
+            }
+        }
+        Ok(is_done)
+    }
+
+    async fn write_few(
+        &self,
+        api: &Arc<Api>,
+        few: &[(ObjectKey, Amounts)],
+    ) -> Result<bool, String> {
+        let was_newer = AtomicBool::new(false);
+        let edits = few.iter().map(|(key, used)| {
+            let was_newer = &was_newer;
+            let edit = move |quota: Object| {
+                // Another server may have counted more than this one has seen.
+                let version = quota.resource_version().parse::<u64>();
+                let is_newer = version.is_ok_and(|version| version > self.as_of.get());
+                was_newer.fetch_or(is_newer, Ordering::Relaxed);
+                amended(quota, used).filter(|_| !is_newer)
+            };
+            (key, edit)
+        });
+        let written = amend_all(api, RESOURCE, edits);
+        let written = written.await?;
+        Ok(written != Amended::Overtaken && !was_newer.load(Ordering::Relaxed))
+    }
 }
 
 /// The quota with another status, if it needs one.
@@ -92,10 +152,11 @@ fn amended(mut quota: Object, used: &Amounts) -> Option<Object> {
     Some(quota)
 }
 
-/// Keeps the status of all quotas up to date, for as long as there is a server.
-pub(crate) fn keep(api: &Arc<Api>) {
+/// Keeps the books of all namespaces with quotas, and the status of the quotas if it is to, for as long as there is a
+/// server.
+pub(crate) fn keep(api: &Arc<Api>, writes_status: bool) {
     if let Some(quotas) = api.tills.quotas.clone() {
-        api.tills.is_kept.store(true, Ordering::Relaxed);
+        api.tills.is_kept.store(writes_status, Ordering::Relaxed);
         tokio::spawn(follow(Arc::downgrade(api), quotas));
     }
 }
@@ -166,12 +227,9 @@ async fn keep_namespace(
         let Some(till) = running.tills.of(&namespace) else {
             break;
         };
-        let wake = match keep_once(&running, &till).await {
+        let wake = match keep_once(&running, &namespace, &till).await {
             Ok(Some(wake)) => wake,
-            Ok(None) => {
-                running.tills.forget(&namespace);
-                break;
-            }
+            Ok(None) => break,
             Err(problem) => {
                 tracing::warn!(%namespace, problem = problem.message, "the status of quotas cannot be written");
                 sleep(STAND_IN).await;
@@ -196,13 +254,22 @@ async fn keep_namespace(
     let _ = over.send(namespace);
 }
 
-/// Writes what is missing; `None` if there are no quotas any more.
-async fn keep_once(api: &Arc<Api>, till: &Till) -> Result<Option<Wake>, Status> {
-    settle(api, till).await?;
+/// Writes what is missing. If there are no quotas any more, and nothing is under way, the till is forgotten.
+async fn keep_once(api: &Arc<Api>, namespace: &str, till: &Till) -> Result<Option<Wake>, Status> {
+    if api.tills.is_kept() {
+        settle(api, till, Instant::now()).await?;
+    }
     let ledger = till.open(api).await?;
-    Ok(ledger.has_quotas().then(|| Wake {
+    if api.tills.forget(namespace, &ledger) {
+        return Ok(None);
+    }
+    let lapse = match ledger.has_quotas() {
+        true => ledger.book.next_lapse(),
+        false => Some(api.clock.wall().saturating_add(APART)),
+    };
+    Ok(Some(Wake {
         bells: ledger.bells(),
-        lapse: ledger.book.next_lapse(),
+        lapse,
     }))
 }
 

@@ -1,6 +1,7 @@
 //! Where a write finds room, or is told that there is none.
 
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use tokio::sync::{Notify, OwnedMutexGuard};
 use tokio::time::{Instant, timeout};
 
 use super::ledger::Ledger;
-use super::turns::Turn;
+use super::turns::{Taking, Turn};
 use super::{Reservation, Tills};
 use crate::Api;
 use crate::admission::Premise;
@@ -64,7 +65,7 @@ impl Tills {
     /// Finds room for a write, and holds it.
     pub(crate) async fn reserve(&self, wish: &Wish<'_>) -> Result<Room, NoRoom> {
         let turn = self.turns.look(wish.call.api, wish.namespace).await?;
-        if wish.limited.is_empty() && self.of(wish.namespace).is_none() {
+        if !wish.is_limited() && self.of(wish.namespace).is_none() {
             return Ok(Room {
                 premise: Some(turn.premise),
                 reservation: None,
@@ -116,12 +117,15 @@ impl Tills {
         let mut freed = pin!(till.freed.notified());
         freed.as_mut().enable();
         let mut ledger = till.open(wish.call.api).await?;
+        if !self.has(wish.namespace, &till) {
+            return Ok(Found::Later);
+        }
         match ledger.book.judge(&ask, wish.limited) {
             Verdict::Free => Ok(let_in(turn, None)),
             Verdict::Refused(refusal) => Ok(Found::None(refusal)),
             Verdict::Fits | Verdict::Wait if !turn.is_ours => {
                 drop(ledger);
-                self.turns.take(wish.call, wish.namespace, turn).await?;
+                self.take_turn(wish, &till).await?;
                 Ok(Found::Later)
             }
             Verdict::Fits => {
@@ -136,6 +140,18 @@ impl Tills {
                 Ok(Found::Later)
             }
         }
+    }
+
+    /// One of all who wait takes the turn for all of them.
+    async fn take_turn(&self, wish: &Wish<'_>, till: &Till) -> Result<(), NoRoom> {
+        let mut taking = till.taking.lock().await;
+        let turn = self.turns.look(wish.call.api, wish.namespace).await?;
+        if !turn.is_ours {
+            let has_written = till.has_written.swap(false, Ordering::Relaxed);
+            let taken = self.turns.take(wish.call, &mut taking, turn, has_written);
+            taken.await?;
+        }
+        Ok(())
     }
 
     /// Whether a write would find room beside all that is stored, for one that is only tried out.
@@ -171,6 +187,13 @@ fn too_busy(call: &Call<'_>) -> Status {
 }
 
 impl Wish<'_> {
+    /// Whether it may need a quota that covers it.
+    fn is_limited(&self) -> bool {
+        let resource = &self.call.resource.group_resource;
+        let mut limited = self.limited.iter();
+        limited.any(|limited| limited.is_about(&resource.group, &resource.resource))
+    }
+
     /// By which the cache will show a new object.
     fn uid(&self) -> Option<&str> {
         use crate::objects::Metadata;
@@ -224,8 +247,12 @@ pub(super) struct Till {
     ended: Mutex<Vec<(HoldId, Ended)>>,
     /// Wakes those who wait for room.
     freed: Notify,
-    /// Held by the one who writes the status of the quotas.
-    pub(super) writing: tokio::sync::Mutex<()>,
+    /// Held by the one who takes the turn.
+    taking: tokio::sync::Mutex<Taking>,
+    /// Whether something was committed since then.
+    has_written: AtomicBool,
+    /// When the status of the quotas was last begun to be written. Held by the one who writes it.
+    pub(super) settled: tokio::sync::Mutex<Option<Instant>>,
 }
 
 impl Till {
@@ -234,7 +261,9 @@ impl Till {
             ledger: Arc::new(tokio::sync::Mutex::new(Ledger::new(namespace, quotas))),
             ended: Mutex::default(),
             freed: Notify::new(),
-            writing: tokio::sync::Mutex::default(),
+            taking: tokio::sync::Mutex::default(),
+            has_written: AtomicBool::new(false),
+            settled: tokio::sync::Mutex::default(),
         }
     }
 
@@ -242,24 +271,24 @@ impl Till {
     pub(super) async fn open(&self, api: &Arc<Api>) -> Result<OwnedMutexGuard<Ledger>, Status> {
         let mut ledger = Arc::clone(&self.ledger).lock_owned().await;
         let now = api.clock.wall();
-        if ledger.look_at_quotas() {
-            let _turn = api.tills.beginnings.acquire().await;
-            let api = Arc::clone(api);
-            let begun = tokio::task::spawn_blocking(move || {
-                ledger.begin(&api.registry);
-                ledger.catch_up(now);
-                ledger
-            });
-            ledger = begun.await.map_err(Status::internal_error)?;
+        loop {
+            if ledger.look_at_quotas() {
+                ledger = begin(api, ledger).await?;
+            }
+            // What has ended by now is shown by the caches, so that nothing is missing when it is no longer held.
+            let ended = std::mem::take(&mut *self.ended());
+            end_holds(&mut ledger, &ended, now);
+            ledger.catch_up(now);
+            if !ledger.is_outdated() {
+                return Ok(ledger);
+            }
         }
-        // What has ended by now is shown by the caches, so that nothing is missing when it is no longer held.
-        let ended = std::mem::take(&mut *self.ended());
-        end_holds(&mut ledger, &ended, now);
-        ledger.catch_up(now);
-        Ok(ledger)
     }
 
     pub(super) fn end(&self, id: HoldId, how: Ended) {
+        if matches!(how, Ended::Written(_)) {
+            self.has_written.store(true, Ordering::Relaxed);
+        }
         self.ended().push((id, how));
         self.freed.notify_waiters();
     }
@@ -267,6 +296,26 @@ impl Till {
     fn ended(&self) -> std::sync::MutexGuard<'_, Vec<(HoldId, Ended)>> {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Reads all that the namespace has, on a thread that may take its time.
+async fn begin(
+    api: &Arc<Api>,
+    mut ledger: OwnedMutexGuard<Ledger>,
+) -> Result<OwnedMutexGuard<Ledger>, Status> {
+    let beginnings = Arc::clone(&api.tills.beginnings);
+    let permit = beginnings
+        .acquire_owned()
+        .await
+        .map_err(Status::internal_error)?;
+    let api = Arc::clone(api);
+    let begun = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        ledger.begin(&api.registry);
+        ledger.catch_up(api.clock.wall());
+        ledger
+    });
+    begun.await.map_err(Status::internal_error)
 }
 
 fn end_holds(ledger: &mut Ledger, ended: &[(HoldId, Ended)], now: Timestamp) {

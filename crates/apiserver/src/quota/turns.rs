@@ -4,17 +4,22 @@
 //! the condition that the key is as it was seen is written under the quotas that were seen. Where several servers share
 //! a store the key also names one of them. Only that one lets things in, so that it alone knows what is under way;
 //! another takes the turn over when it has something to let in, and what the first had not committed by then is judged
-//! again.
+//! again. Who has taken the turn is left alone for a moment, so that it can make something of it.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
 use rhumb_api::Object;
-use rhumb_cache::{Cache, Entry, Projection, ProjectionError, Projector};
+use rhumb_cache::{
+    Cache, Entry, Event, EventKind, Message, Projection, ProjectionError, Projector,
+};
+use rhumb_cache::{Start, WatchEnd, WatchRequest};
 use rhumb_meta::{ObjectKey, Revision, Status, Timestamp};
 use rhumb_store::{Error, Expect, Operation, Transaction};
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::Api;
@@ -25,11 +30,10 @@ use crate::resources::{Call, Claim, Companions};
 /// Below the store's root. It has no dot, so it can be no group of custom resources.
 pub const TURNS: &str = "rhumb-quota-turns";
 
-/// A server that has just had the turn leaves it to others for so long.
-const PAUSE: Duration = Duration::from_millis(10);
-
-/// How many namespaces it is remembered of when their turn was last taken.
-const REMEMBERED_MAX: usize = 1024;
+/// For how long others leave the turn to a server that has taken it. One that lost the turn before it could commit
+/// anything, because it hears of changes late, asks for twice as much, up to 256 times.
+const TENURE: Duration = Duration::from_millis(10);
+const DOUBLINGS_MAX: u32 = 8;
 
 /// Keeps what is stored as it is.
 #[derive(Debug)]
@@ -57,13 +61,22 @@ impl Projector for TurnProjector {
     }
 }
 
+/// What a key says.
+#[derive(Debug, Deserialize, Serialize)]
+struct Holder<'a> {
+    #[serde(borrow)]
+    server: Cow<'a, str>,
+    /// In milliseconds, from when others see it.
+    tenure: u64,
+}
+
 #[derive(Debug)]
 pub struct Turns {
     cache: Cache,
-    /// What this server writes into a key when it takes the turn.
-    server: Bytes,
+    server: String,
     is_shared: bool,
-    taken: Mutex<HashMap<Box<str>, Instant>>,
+    /// Of each namespace whose turn has changed since the start: when, and at which revision.
+    since: Mutex<HashMap<Box<str>, (Revision, Instant)>>,
 }
 
 /// How a key was seen.
@@ -71,15 +84,25 @@ pub struct Turns {
 pub(super) struct Turn {
     pub(super) premise: Premise,
     pub(super) is_ours: bool,
+    /// Until when it is left to the server that has it.
+    left_until: Option<Instant>,
+}
+
+/// What a server remembers of the turns that it took in a namespace.
+#[derive(Debug, Default)]
+pub(super) struct Taking {
+    has_taken: bool,
+    /// How many in a row it could not use.
+    losses: u32,
 }
 
 impl Turns {
     pub fn new(cache: Cache, is_shared: bool) -> Turns {
         Turns {
             cache,
-            server: uuid::Uuid::new_v4().to_string().into(),
+            server: uuid::Uuid::new_v4().to_string(),
             is_shared,
-            taken: Mutex::default(),
+            since: Mutex::default(),
         }
     }
 
@@ -92,9 +115,9 @@ impl Turns {
         {
             api.not_older_than(entry.revision()).await?;
         }
-        let is_named = |entry: &Arc<Entry>| entry.json_slice() == &*self.server;
         Ok(Turn {
-            is_ours: !self.is_shared || entry.as_ref().is_some_and(is_named),
+            is_ours: self.names_us(entry.as_deref()),
+            left_until: entry.as_ref().and_then(|it| self.left_until(namespace, it)),
             premise: Premise {
                 key: self.cache.prefix().object(&key),
                 expect: entry.map_or(Expect::Absent, |entry| Expect::At(entry.revision())),
@@ -108,43 +131,85 @@ impl Turns {
             return false;
         };
         let entry = self.cache.get(&key).ok().flatten();
-        !self.is_shared || entry.is_some_and(|entry| entry.json_slice() == &*self.server)
+        self.names_us(entry.as_deref())
     }
 
-    /// Tries to take the turn over; others may be quicker.
+    /// Where nobody else writes, it always is.
+    fn names_us(&self, entry: Option<&Entry>) -> bool {
+        let is_named = |holder: Holder<'_>| holder.server == self.server;
+        !self.is_shared || entry.and_then(holder).is_some_and(is_named)
+    }
+
+    fn left_until(&self, namespace: &str, entry: &Entry) -> Option<Instant> {
+        let tenure = Duration::from_millis(holder(entry)?.tenure);
+        let since = self.since();
+        let &(revision, since) = since.get(namespace)?;
+        (revision == entry.revision()).then_some(since + tenure)
+    }
+
+    /// Tries to take the turn over; others may be quicker. `has_written` says whether something was committed since it
+    /// was last taken.
     pub(super) async fn take(
         &self,
         call: &Call<'_>,
-        namespace: &str,
+        taking: &mut Taking,
         seen: Turn,
+        has_written: bool,
     ) -> Result<(), Status> {
-        tokio::time::sleep_until(self.may_take_from(namespace)).await;
+        if let Some(until) = seen.left_until {
+            tokio::time::sleep_until(until).await;
+        }
+        taking.losses = match taking.has_taken && !has_written {
+            true => DOUBLINGS_MAX.min(taking.losses + 1),
+            false => taking.losses.saturating_sub(1),
+        };
         let Premise { key, expect } = seen.premise;
-        let put = Transaction::new().put(key, self.server.clone(), expect);
+        let put = Transaction::new().put(key, self.claim(taking.losses)?, expect);
         match call.api.store.commit(put).await {
             Ok(revision) => {
-                self.note_taken(namespace);
+                taking.has_taken = true;
                 call.api.seen(revision).await;
                 Ok(())
             }
-            Err(Error::Conflict(_)) => call.api.fresh(call).await,
+            Err(Error::Conflict(_)) => {
+                taking.has_taken = false;
+                call.api.fresh(call).await
+            }
             Err(error) => Err(call.store_failed(&error)),
         }
     }
 
-    fn may_take_from(&self, namespace: &str) -> Instant {
-        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = taken.get(namespace).copied();
-        last.map_or_else(Instant::now, |last| last + PAUSE)
+    /// What this server writes into a key.
+    fn claim(&self, losses: u32) -> Result<Bytes, Status> {
+        let tenure = TENURE * 2_u32.pow(losses.min(DOUBLINGS_MAX));
+        let holder = Holder {
+            server: Cow::Borrowed(&self.server),
+            tenure: u64::try_from(tenure.as_millis()).unwrap_or(u64::MAX),
+        };
+        let claim = serde_json::to_vec(&holder).map_err(Status::internal_error)?;
+        Ok(claim.into())
     }
 
-    fn note_taken(&self, namespace: &str) {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        if taken.len() >= REMEMBERED_MAX {
-            taken.retain(|_, last| now < *last + PAUSE);
+    fn since(&self) -> MutexGuard<'_, HashMap<Box<str>, (Revision, Instant)>> {
+        self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes when turns change, for as long as there is a server.
+    pub fn follow(self: &Arc<Self>) {
+        if self.is_shared {
+            let (cache, turns) = (self.cache.clone(), Arc::downgrade(self));
+            tokio::spawn(follow(cache, turns));
         }
-        taken.insert(namespace.into(), now);
+    }
+
+    fn note(&self, event: &Event) {
+        let namespace = event.entry().key().name();
+        let mut since = self.since();
+        if event.kind() == EventKind::Deleted {
+            since.remove(namespace);
+        } else {
+            since.insert(namespace.into(), (event.revision(), Instant::now()));
+        }
     }
 
     fn operation(&self, namespace: &str, is_going: bool) -> Result<Operation, Status> {
@@ -155,10 +220,30 @@ impl Turns {
             true => Operation::Delete { key, expect },
             false => Operation::Put {
                 key,
-                value: self.server.clone(),
+                value: self.claim(0)?,
                 expect,
             },
         })
+    }
+}
+
+fn holder(entry: &Entry) -> Option<Holder<'_>> {
+    serde_json::from_slice(entry.json_slice()).ok()
+}
+
+async fn follow(cache: Cache, turns: Weak<Turns>) {
+    while let Ok(mut watcher) = cache.watch(WatchRequest::everything(Start::Latest)) {
+        loop {
+            match watcher.next().await {
+                Ok(Message::Event(event)) => match turns.upgrade() {
+                    Some(turns) => turns.note(&event),
+                    None => return,
+                },
+                Ok(Message::InitialEnd(_)) => {}
+                Err(WatchEnd::Expired) => break,
+                Err(WatchEnd::Closing | WatchEnd::Removed) => return,
+            }
+        }
     }
 }
 

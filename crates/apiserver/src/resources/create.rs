@@ -1,7 +1,7 @@
 //! POST to a collection.
 
 use rhumb_api::Object;
-use rhumb_meta::{ObjectKey, Revision, Status};
+use rhumb_meta::{ObjectKey, Status};
 use rhumb_store::{Error, Expect, Transaction};
 
 use super::get::parse_uint;
@@ -18,9 +18,6 @@ const NAME_ATTEMPTS_MAX: usize = 8;
 /// How often something else is chosen for an object when others have what was chosen. Each time somebody got
 /// something, so this ends soon.
 const CHOICES_MAX: usize = 64;
-
-/// How often what an object is let in for may be another than it was before the client is told to come back.
-const PREMISES_MAX: usize = 64;
 
 /// What is left of a generated name for the prefix.
 const NAME_PREFIX_BYTES_MAX: usize = 58;
@@ -109,7 +106,9 @@ async fn try_store_new(
     let storage_key = storage.prefix.object(&key);
     let put = Transaction::new().put(storage_key.as_str(), bytes, Expect::Absent);
     let companions = call.companion_operations(None, Some(&object))?;
-    match commit_new(call, &object, with(put, companions)).await? {
+    let attributes = call.attributes(admission::Operation::Create, None, false);
+    let committed = call.commit_admitted(&attributes, &object, with(put, companions));
+    match committed.await? {
         Ok(revision) => {
             object.set_meta("resourceVersion", revision.to_string());
             Ok(Some(object))
@@ -121,28 +120,6 @@ async fn try_store_new(
         },
         Err(error) => Err(call.store_failed(&error)),
     }
-}
-
-/// Commits as long as what the object was let in for is so.
-async fn commit_new(
-    call: &Call<'_>,
-    object: &Object,
-    transaction: Transaction,
-) -> Result<Result<Revision, Error>, Status> {
-    let attributes = call.attributes(admission::Operation::Create, None, false);
-    for _ in 0..PREMISES_MAX {
-        let secured = call.api.admission.secure(&attributes, object).await?;
-        let committed = secured.commit(call.api, transaction.clone()).await;
-        if !committed.was_overtaken {
-            return Ok(committed.outcome);
-        }
-        call.api.fresh(call).await?;
-    }
-    Err(Status::server_timeout(
-        &call.resource.group_resource,
-        call.verb,
-        1,
-    ))
 }
 
 /// The error for a name that is taken. It says so if the name will be free again.

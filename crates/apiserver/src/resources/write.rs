@@ -14,6 +14,9 @@ use crate::objects::MetadataMut;
 /// told of the conflict.
 pub(super) const ATTEMPTS_MAX: usize = 32;
 
+/// How often what an object is let in for may be another than it was before the client is told to come back.
+const PREMISES_MAX: usize = 64;
+
 /// An object as it is stored, and when it was written.
 #[derive(Debug, Clone)]
 pub(super) struct Current {
@@ -187,8 +190,8 @@ impl Call<'_> {
             return Ok(done(step.object, step.deleted));
         }
         let transaction = std::mem::take(&mut step.transaction);
-        let (outcome, has_changed) = match step.deleted {
-            true => (self.api.commit(transaction).await, false),
+        let outcome = match step.deleted {
+            true => self.api.commit(transaction).await,
             false => {
                 self.commit_update(&current.object, &step.object, transaction)
                     .await?
@@ -200,7 +203,6 @@ impl Call<'_> {
                 step.set_version(if keeps { current.revision } else { revision });
                 Ok(done(step.object, step.deleted))
             }
-            Err(Error::Conflict(_)) if has_changed => Ok(Attempt::Taken),
             Err(Error::Conflict(conflict)) if *conflict.key == *storage_key => Ok(Attempt::Changed),
             Err(Error::Conflict(conflict)) => match step.claim.refusal(&conflict.key) {
                 Some(refusal) => Err(refusal.clone()),
@@ -210,17 +212,36 @@ impl Call<'_> {
         }
     }
 
-    /// Commits an update as long as what it was let in for is so; says whether that was why it failed.
     async fn commit_update(
         &self,
         old: &Object,
         new: &Object,
         transaction: Transaction,
-    ) -> Result<(Result<Revision, Error>, bool), Status> {
+    ) -> Result<Result<Revision, Error>, Status> {
         let attributes = self.attributes(admission::Operation::Update, Some(old), false);
-        let secured = self.api.admission.secure(&attributes, new).await?;
-        let committed = secured.commit(self.api, transaction).await;
-        Ok((committed.outcome, committed.was_overtaken))
+        self.commit_admitted(&attributes, new, transaction).await
+    }
+
+    /// Commits as long as what the object was let in for is so.
+    pub(super) async fn commit_admitted(
+        &self,
+        attributes: &admission::Attributes<'_>,
+        object: &Object,
+        transaction: Transaction,
+    ) -> Result<Result<Revision, Error>, Status> {
+        for _ in 0..PREMISES_MAX {
+            let secured = self.api.admission.secure(attributes, object).await?;
+            let committed = secured.commit(self.api, transaction.clone()).await;
+            if !committed.was_overtaken {
+                return Ok(committed.outcome);
+            }
+            self.api.fresh(self).await?;
+        }
+        Err(Status::server_timeout(
+            &self.resource.group_resource,
+            self.verb,
+            1,
+        ))
     }
 
     /// Whether these are the bytes that are stored; `None` if the revision is no longer the latest. An object that

@@ -92,6 +92,7 @@ impl Api {
             .cache(&StoragePrefix::new(TURNS)?)
             .ok_or_else(|| StartError::Bootstrap("turns are not cached".to_owned()))?;
         let turns = Arc::new(Turns::new(turns, options.store.is_shared()));
+        turns.follow();
         let allocator = ServiceAllocator::new(options.services.clone(), node_ports);
         let (uses, notes) = token_use::notes();
         let accounts = accounts::Accounts::new(&registry, uses);
@@ -134,9 +135,7 @@ impl Api {
         if options.policy_status {
             policy_status::keep(&api);
         }
-        if options.quota_status {
-            quota::keep(&api);
-        }
+        quota::keep(&api, options.quota_status);
         if !options.event_ttl.is_zero() {
             expiry::keep(&api, options.event_ttl);
         }

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rhumb_meta::Revision;
-use rhumb_store::{ChangeEvent, ChangeStream, Entry, Page, Range, Result, Store, Transaction};
+use rhumb_store::{
+    ChangeEvent, ChangeStream, Entry, Error, Page, Range, Result, Store, Transaction,
+};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 type Meanwhile = dyn Fn(&Transaction) -> Option<Transaction> + Send + Sync;
@@ -41,32 +44,62 @@ impl Others {
     }
 }
 
+/// Every event comes so much later than it was told, however many there are.
 #[derive(Debug)]
 struct Late {
-    changes: Box<dyn ChangeStream>,
-    delay: Duration,
-    /// Read and not told yet.
-    pending: Option<(ChangeEvent, Instant)>,
+    events: mpsc::UnboundedReceiver<(Result<ChangeEvent>, Instant)>,
+    requests: mpsc::UnboundedSender<()>,
+    /// Taken, and not due yet.
+    pending: Option<(Result<ChangeEvent>, Instant)>,
+}
+
+impl Late {
+    fn new(mut changes: Box<dyn ChangeStream>, delay: Duration) -> Late {
+        let (tell, events) = mpsc::unbounded_channel();
+        let (requests, mut requested) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    event = changes.next() => {
+                        let is_over = event.is_err();
+                        if tell.send((event, Instant::now() + delay)).is_err() || is_over {
+                            return;
+                        }
+                    }
+                    request = requested.recv() => {
+                        if request.is_none() || changes.request_progress().await.is_err() {
+                            return;
+                        }
+                    }
+                }
+            }
+        });
+        Late {
+            events,
+            requests,
+            pending: None,
+        }
+    }
 }
 
 #[async_trait]
 impl ChangeStream for Late {
     async fn next(&mut self) -> Result<ChangeEvent> {
         if self.pending.is_none() {
-            let event = self.changes.next().await?;
-            self.pending = Some((event, Instant::now() + self.delay));
+            self.pending = self.events.recv().await;
         }
-        if let Some((_, due)) = &self.pending {
-            tokio::time::sleep_until(*due).await;
-        }
+        let Some((_, due)) = &self.pending else {
+            return Err(Error::Closed);
+        };
+        tokio::time::sleep_until(*due).await;
         match self.pending.take() {
-            Some((event, _)) => Ok(event),
-            None => self.changes.next().await,
+            Some((event, _)) => event,
+            None => Err(Error::Closed),
         }
     }
 
     async fn request_progress(&mut self) -> Result<()> {
-        self.changes.request_progress().await
+        self.requests.send(()).map_err(|_| Error::Closed)
     }
 }
 
@@ -98,11 +131,8 @@ impl Store for Others {
     }
 
     async fn changes(&self, prefix: &str, after: Revision) -> Result<Box<dyn ChangeStream>> {
-        Ok(Box::new(Late {
-            changes: self.store.changes(prefix, after).await?,
-            delay: self.delay,
-            pending: None,
-        }))
+        let changes = self.store.changes(prefix, after).await?;
+        Ok(Box::new(Late::new(changes, self.delay)))
     }
 
     async fn revision(&self) -> Result<Revision> {

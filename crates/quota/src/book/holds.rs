@@ -75,6 +75,10 @@ impl Holds {
         self.held.values().for_each(|held| cohort.hold(held));
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
     pub(super) fn awaits_new(&self) -> bool {
         !self.by_uid.is_empty()
     }

@@ -105,6 +105,11 @@ impl Book {
         &self.quotas
     }
 
+    /// Whether something is held.
+    pub fn has_holds(&self) -> bool {
+        !self.holds.is_empty()
+    }
+
     /// Whether new objects are being written.
     pub fn awaits_new(&self) -> bool {
         self.holds.awaits_new()

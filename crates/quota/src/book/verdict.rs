@@ -142,6 +142,7 @@ pub(super) fn judge(book: &Book, ask: &Ask<'_>, limited: &[Limited]) -> Verdict 
 
 /// Quotas that look at the object, and what it asks of all of them.
 struct View<'a> {
+    cohort: &'a Cohort,
     quotas: Vec<&'a Quota>,
     demands: Vec<Demand<'a>>,
 }
@@ -182,6 +183,7 @@ fn views<'a>(book: &'a Book, ask: &Ask<'a>) -> Result<Vec<View<'a>>, Refusal> {
         let demands = cohort.needs(ask.charge, ask.old);
         let demands = demands.filter_map(|(name, needed)| Demand::of(cohort, name, needed));
         views.push(View {
+            cohort,
             quotas,
             demands: demands.collect(),
         });
@@ -217,13 +219,13 @@ impl<'a> Demand<'a> {
     }
 }
 
-/// Whether the write uses more of anything than before.
+/// Whether the write uses more of anything than before, whether or not a quota counts that.
 fn needs_anything(ask: &Ask<'_>, views: &[View<'_>]) -> bool {
-    if views.is_empty() {
-        let anyone = Cohort::new(Vec::new());
-        return anyone.needs(ask.charge, ask.old).next().is_some();
+    let needs = |cohort: &Cohort| cohort.needs(ask.charge, ask.old).next().is_some();
+    match views {
+        [] => needs(&Cohort::new(Vec::new())),
+        views => views.iter().any(|view| needs(view.cohort)),
     }
-    views.iter().any(|view| !view.demands.is_empty())
 }
 
 /// What may be used only where a quota covers it, and none does.
@@ -235,7 +237,7 @@ fn uncovered(
 ) -> Option<Refusal> {
     let limited = limited
         .iter()
-        .filter(|limited| limited.group == ask.group && limited.resource == ask.resource);
+        .filter(|limited| limited.is_about(ask.group, ask.resource));
     let (mut names, mut scopes) = (BTreeSet::new(), Vec::new());
     for limited in limited {
         let consumed = ask.charge.amounts.iter();

@@ -7,7 +7,6 @@ use rhumb_api::partial::ResourceList;
 use rhumb_api::pods::outline::{Basis, Container, Outline};
 use rhumb_api::resource_names::{is_extended, is_native};
 use rhumb_meta::Quantity;
-use serde_json::Value;
 
 use super::counts::{self, ONE};
 use crate::{Amounts, Charge, Traits};
@@ -149,14 +148,8 @@ fn names_amount(container: &Container<'_>, required: &str) -> bool {
 /// An update of a pod cannot ask for more, but a deadline brings it into other scopes.
 pub(super) fn minds_update(subresource: &str, old: &Object, new: &Object) -> bool {
     match subresource {
-        "" => has_deadline(old) != has_deadline(new),
+        "" => Outline::of(old).is_terminating() != Outline::of(new).is_terminating(),
         "resize" => true,
         _ => false,
     }
-}
-
-fn has_deadline(pod: &Object) -> bool {
-    let spec = pod.get("spec");
-    let deadline = spec.and_then(|spec| spec.get("activeDeadlineSeconds"));
-    deadline.and_then(Value::as_i64) >= Some(0)
 }

@@ -7,6 +7,7 @@ mod tests;
 
 use std::fmt;
 
+use rhumb_api::partial::ResourceList;
 use rhumb_api::pods::outline::{Basis, Outline, Requirements};
 use rhumb_api::{Object, fields};
 use rhumb_meta::{QuantityError, aggregate};
@@ -102,7 +103,11 @@ impl LimitRange {
         let mut violations = Violations::default();
         let asked = fields::get(claim, "spec.resources");
         let asked = asked.and_then(|asked| Requirements::deserialize(asked).ok());
-        let asked = asked.unwrap_or_default();
+        // Limits of a claim mean nothing.
+        let asked = Requirements {
+            limits: ResourceList::default(),
+            ..asked.unwrap_or_default()
+        };
         for (_, bounds) in self.bounds.iter().filter(|it| it.0 == Subject::Claim) {
             bounds.check_requests(Subject::Claim, &asked, &mut violations);
         }

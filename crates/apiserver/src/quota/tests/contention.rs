@@ -121,7 +121,7 @@ async fn a_creation_that_fails_gives_its_room_back() {
     assert_eq!(create_pod(&server, "full", json!({})).await.0, 403);
 }
 
-/// A store that fails for a while: what did not happen takes no room, and what may have happened does.
+/// What did not happen takes no room, and what happened does, whether or not somebody waited for it.
 #[tokio::test]
 async fn requests_that_are_given_up_neither_leak_nor_overdraw() {
     let (server, _directory) = server().await;
@@ -137,7 +137,7 @@ async fn requests_that_are_given_up_neither_leak_nor_overdraw() {
     assert_eq!(used(&server, "q").await, json!({"pods": there.to_string()}));
 }
 
-/// The object of somebody who knows nothing of turns, planted right before the commit.
+/// Another server takes the turn right before three of four commits.
 #[tokio::test]
 async fn a_conflict_is_never_shown() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -202,7 +202,7 @@ async fn a_slow_server_gets_in_beside_a_busy_one() {
         let (code, answer) = create_pod(&slow, &format!("slow-{place}"), json!({})).await;
         took.push((code, began.elapsed(), answer["message"].clone()));
     }
-    writers.iter().for_each(|writer| writer.abort());
+    writers.iter().for_each(tokio::task::JoinHandle::abort);
     assert!(
         took.iter()
             .all(|(code, took, _)| *code == 201 && *took < Duration::from_secs(2)),
@@ -233,8 +233,7 @@ async fn room_of_requests_that_were_given_up_can_be_had() {
     }
 }
 
-/// What `keep_namespace` does when it has seen no quota, though one has come since: the till that is forgotten has
-/// something held, and the next creation begins another.
+/// The next creation would begin another, which knows nothing of what is under way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_till_that_holds_something_is_not_forgotten() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -257,7 +256,10 @@ async fn a_till_that_holds_something_is_not_forgotten() {
         tokio::spawn(async move { create_pod(&server, "first", json!({})).await.0 })
     };
     told.recv().await;
-    server.api.tills.forget("default");
+    let till = server.api.tills.of("default").expect("a till");
+    let ledger = till.open(&server.api).await.expect("a ledger");
+    assert!(!server.api.tills.forget("default", &ledger));
+    drop(ledger);
     let second = create_pod(&server, "second", json!({})).await.0;
     let mut codes = [first.await.expect("no panic"), second];
     codes.sort_unstable();

@@ -116,7 +116,7 @@ async fn a_restart_changes_nothing() {
 async fn large_quotas_are_told_what_is_used() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = Server::store(directory.path()).await;
-    let store = crate::testing::Others::new(store, |transaction| {
+    let store = Others::new(store, |transaction| {
         let sizes = transaction.operations().iter();
         let size: usize = sizes
             .map(|operation| match operation {
