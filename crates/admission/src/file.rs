@@ -26,6 +26,9 @@ pub fn read_file<T: DeserializeOwned>(text: &str) -> Result<T, FileError> {
 fn message(problem: &serde_saphyr::Error) -> String {
     let text = problem.without_snippet().to_string();
     let text = text.lines().next().unwrap_or_default();
+    if text.contains("multiple YAML documents") {
+        return "there is a second document, and one is expected".to_owned();
+    }
     // Where it is stands before it, and what a programmer could do is not for operators.
     let ends = [" at line ", ", set DuplicateKeyPolicy"];
     let end = ends.iter().filter_map(|end| text.find(end)).min();

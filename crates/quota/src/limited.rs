@@ -34,6 +34,14 @@ pub struct Limited {
 }
 
 impl Limited {
+    /// Whether objects of the resource can be in a scope.
+    fn has_scope(&self, scope: &Requirement) -> bool {
+        match scope.scope {
+            Scope::VolumeAttributesClass => self.is_about("", "persistentvolumeclaims"),
+            _ => self.is_about("", "pods"),
+        }
+    }
+
     pub fn is_about(&self, group: &str, resource: &str) -> bool {
         self.group == group && self.resource == resource
     }
@@ -114,6 +122,12 @@ fn limited(entry: Spanned<Entry>) -> Result<Limited, FileError> {
         contains: entry.value.match_contains.clone().unwrap_or_default(),
         scopes: scopes.map(requirement).collect::<Result<_, _>>()?,
     };
+    if let Some(scope) = limited.scopes.iter().find(|it| !limited.has_scope(it)) {
+        let (scope, resource) = (&scope.name, &limited.resource);
+        return refuse(&format!(
+            "matchScopes: {resource} are in no scope {scope}, so it would limit nothing"
+        ));
+    }
     if limited.contains.is_empty() && limited.scopes.is_empty() {
         return refuse("it has neither matchContains nor matchScopes, so it would limit nothing");
     }

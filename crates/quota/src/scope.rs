@@ -21,6 +21,20 @@ pub enum Scope {
 }
 
 impl Scope {
+    /// The name under which Kubernetes ships it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Scope::Terminating => "Terminating",
+            Scope::NotTerminating => "NotTerminating",
+            Scope::BestEffort => "BestEffort",
+            Scope::NotBestEffort => "NotBestEffort",
+            Scope::PriorityClass => "PriorityClass",
+            Scope::CrossNamespacePodAffinity => "CrossNamespacePodAffinity",
+            Scope::VolumeAttributesClass => "VolumeAttributesClass",
+            Scope::Unknown => "unknown",
+        }
+    }
+
     fn named(name: &str) -> Scope {
         match name {
             "Terminating" => Scope::Terminating,

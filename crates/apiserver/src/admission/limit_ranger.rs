@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use async_trait::async_trait;
-use rhumb_api::Object;
+use rhumb_api::{Object, fields};
 use rhumb_cache::{Cache, Entry, Snapshot};
 use rhumb_meta::{Revision, Status};
 use rhumb_quota::LimitRange;
@@ -80,8 +80,14 @@ impl Plugin for LimitRanger {
         object: Option<&mut Object>,
     ) -> Result<(), Status> {
         if let (Some(Concern::Pod), Some(pod)) = (Concern::of(attributes), object) {
-            for known in self.ranges(attributes)?.iter().flat_map(|all| all.iter()) {
+            let ranges = self.ranges(attributes)?;
+            for known in ranges.iter().flat_map(|all| all.iter()) {
                 known.range.fill(pod);
+            }
+            // What a pod says as a whole follows from what its containers say.
+            if ranges.is_some() && fields::get(pod, "spec.resources").is_some() {
+                let call = attributes.call;
+                call.api.defaults.apply(call.storage()?.schema, pod);
             }
         }
         Ok(())

@@ -37,6 +37,7 @@ mod webhooks;
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use rhumb_admission::critical::CriticalResources;
@@ -45,6 +46,7 @@ use rhumb_api::Object;
 use rhumb_meta::Status;
 pub use rhumb_quota::Limited;
 use rhumb_store::Expect;
+use tokio::time::Instant;
 
 use crate::objects::Metadata;
 use crate::quota::Room;
@@ -59,6 +61,9 @@ pub use critical::read_critical_resources;
 pub use secured::Secured;
 pub use selection::{Selection, SelectionError};
 
+/// How long a write is tried that others keep from being committed.
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(10);
+
 /// A write that asks for admission.
 #[derive(Debug)]
 pub struct Attributes<'a> {
@@ -70,6 +75,8 @@ pub struct Attributes<'a> {
     /// The options of a deletion.
     deletion: Option<&'a DeleteOptions>,
     rounds: Rounds,
+    /// When it was first asked for, however often it is tried.
+    began: Instant,
 }
 
 impl<'a> Attributes<'a> {
@@ -80,6 +87,11 @@ impl<'a> Attributes<'a> {
 }
 
 impl Attributes<'_> {
+    /// Whether it has been tried for so long that the client should come back later.
+    pub fn is_late(&self) -> bool {
+        self.began.elapsed() > WAIT_MAX
+    }
+
     /// Whether it is about objects of this resource themselves, not about a subresource.
     pub fn is_about(&self, group: &str, plural: &str) -> bool {
         self.subresource().is_empty() && self.is_below(group, plural)
@@ -197,6 +209,7 @@ pub struct Chain {
     counts: Arc<Counts>,
     services: Arc<Services>,
     critical: Arc<CriticalResources>,
+    limited: Arc<[Limited]>,
 }
 
 impl Default for Chain {
@@ -218,6 +231,7 @@ impl Chain {
     pub(crate) fn follow(&self, registry: &Registry) {
         self.services.follow(registry);
         critical::tell_of_idle_rules(&self.critical, registry);
+        quota::tell_of_idle_limits(&self.limited, registry);
     }
 
     /// What is counted of webhooks and policies.
@@ -313,6 +327,7 @@ impl Call<'_> {
             dry_run,
             deletion: None,
             rounds: Rounds::default(),
+            began: Instant::now(),
         }
     }
 }

@@ -9,6 +9,7 @@ use rhumb_quota::{Limited, Meter};
 
 use super::{Attributes, Operation, Plugin};
 use crate::quota::{NoRoom, Room, Wish};
+use crate::resources::Registry;
 
 /// Comes last: only what all others let in takes room.
 #[derive(Debug)]
@@ -36,7 +37,25 @@ impl ResourceQuota {
             object,
             old,
             limited: &self.limited,
+            began: attributes.began,
         })
+    }
+}
+
+/// What no quota can cover here is likely a slip, but may be about what is still to come.
+pub(super) fn tell_of_idle_limits(limited: &[Limited], registry: &Registry) {
+    for Limited {
+        group, resource, ..
+    } in limited
+    {
+        let found = registry.find(group, resource);
+        if found.is_none_or(|found| found.meter.is_none()) {
+            tracing::warn!(
+                group,
+                resource,
+                "the limited resources name something that no quota counts: it must be in a namespace, and served"
+            );
+        }
     }
 }
 

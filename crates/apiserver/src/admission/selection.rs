@@ -211,6 +211,7 @@ impl Selection {
             counts: outside.counts,
             services: outside.services,
             critical: self.critical.clone(),
+            limited: self.limited.clone(),
         }
     }
 }

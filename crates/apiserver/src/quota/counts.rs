@@ -82,7 +82,8 @@ impl Counts {
 
     /// Once for each scope that the refusal is about; for none if it is about none.
     fn note_denied(&self, resource: &GroupResource, refusal: &Refusal) {
-        let mut scopes: Vec<&str> = refusal.scopes().iter().map(|scope| &*scope.name).collect();
+        let scopes = refusal.scopes().iter();
+        let mut scopes: Vec<&str> = scopes.map(|scope| scope.scope.as_str()).collect();
         if scopes.is_empty() {
             scopes.push("");
         }

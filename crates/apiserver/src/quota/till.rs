@@ -16,11 +16,8 @@ use super::ledger::Ledger;
 use super::turns::{Taking, Turn};
 use super::{Reservation, Tills};
 use crate::Api;
-use crate::admission::Premise;
+use crate::admission::{Premise, WAIT_MAX};
 use crate::resources::Call;
-
-/// How long a write waits for others that may make room.
-const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// How long before it looks by itself whether there is room.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
@@ -38,6 +35,8 @@ pub(crate) struct Wish<'a> {
     /// Absent for a creation.
     pub(crate) old: Option<&'a Object>,
     pub(crate) limited: &'a [Limited],
+    /// When it was first asked for.
+    pub(crate) began: Instant,
 }
 
 /// Why a write does not happen.
@@ -82,7 +81,7 @@ impl Tills {
     }
 
     async fn find(&self, wish: &Wish<'_>, cost: &Cost, mut turn: Turn) -> Result<Room, NoRoom> {
-        let deadline = Instant::now() + WAIT_MAX;
+        let deadline = wish.began + WAIT_MAX;
         let mut is_fresh = false;
         loop {
             match self.try_reserve(wish, cost, turn).await? {

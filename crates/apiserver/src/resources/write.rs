@@ -230,6 +230,9 @@ impl Call<'_> {
         transaction: Transaction,
     ) -> Result<Result<Revision, Error>, Status> {
         for _ in 0..PREMISES_MAX {
+            if attributes.is_late() {
+                break;
+            }
             let secured = self.api.admission.secure(attributes, object).await?;
             let committed = secured.commit(self.api, transaction.clone()).await;
             if !committed.was_overtaken {

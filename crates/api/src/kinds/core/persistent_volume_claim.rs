@@ -204,6 +204,7 @@ fn validate_change(object: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
         }
         fields::without_empty(Value::Object(rest))
     };
+    validate_class_annotation(object, old, errors);
     if without(&spec) != without(&old_spec) {
         spec.forbidden(errors, ONLY_AMOUNTS);
     }
@@ -228,10 +229,81 @@ fn validate_change(object: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
     checks::immutable(&mode, &old_spec.field("volumeMode"), errors);
 }
 
+/// The old way to name a class stays as it is, unless the new one takes its place.
+fn validate_class_annotation(object: &View<'_>, old: &View<'_>, errors: &mut ErrorList) {
+    let annotation = |claim: &View<'_>| -> Option<String> {
+        let metadata = claim.field("metadata");
+        let annotations = metadata.field("annotations");
+        let annotation = annotations.key(CLASS_ANNOTATION);
+        annotation.exists().then(|| annotation.str().to_owned())
+    };
+    let class = |claim: &View<'_>| -> Option<String> {
+        let spec = claim.field("spec");
+        let class = spec.field("storageClassName");
+        class.exists().then(|| class.str().to_owned())
+    };
+    let (now, before) = (annotation(object), annotation(old));
+    let takes_its_place =
+        before.is_some() && class(old).is_none() && class(object) == before && now.is_none();
+    let now = now.unwrap_or_default();
+    if now != before.unwrap_or_default() && !takes_its_place {
+        let path = Path::new("metadata.annotations");
+        let path = path.child(CLASS_ANNOTATION);
+        errors.push(Error::invalid(&path, now.as_str(), checks::IMMUTABLE));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{check_create, check_update, create, kind, patched, warnings};
+
+    #[test]
+    fn the_annotation_that_names_a_class_stays() {
+        let with = |annotation: Value, class: Value| {
+            claim(json!({
+                "metadata": {"annotations": {CLASS_ANNOTATION: annotation}},
+                "spec": {"storageClassName": class},
+            }))
+        };
+        let refused = |to: &str| {
+            vec![format!(
+                "metadata.annotations.{CLASS_ANNOTATION}: Invalid value: \"{to}\": field is immutable"
+            )]
+        };
+        let none = Vec::new();
+        let table = [
+            (
+                with(Value::Null, "gold".into()),
+                with("silver".into(), "gold".into()),
+                refused("silver"),
+            ),
+            (
+                with("gold".into(), Value::Null),
+                with("silver".into(), Value::Null),
+                refused("silver"),
+            ),
+            (
+                with("gold".into(), Value::Null),
+                with("gold".into(), Value::Null),
+                none.clone(),
+            ),
+            (
+                with("gold".into(), Value::Null),
+                with("gold".into(), "gold".into()),
+                none,
+            ),
+            (
+                with("gold".into(), Value::Null),
+                json!({"metadata": {"annotations": {CLASS_ANNOTATION: ""}}}),
+                refused(""),
+            ),
+        ];
+        for (old, new, want) in table {
+            let want: Vec<&str> = want.iter().map(String::as_str).collect();
+            check_update(&kind("", "PersistentVolumeClaim"), old, new, &want);
+        }
+    }
 
     fn claim(changes: Value) -> Value {
         let base = json!({"spec": {"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem",
