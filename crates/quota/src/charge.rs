@@ -16,6 +16,8 @@ pub struct Charge {
     /// From then on it counts for `later` only, though nothing changes: a pod whose grace is over.
     pub lapses: Option<Timestamp>,
     pub later: Amounts,
+    /// What a quota may ask every container to name, and some does not.
+    pub unnamed: Vec<&'static str>,
 }
 
 impl Charge {

@@ -1,11 +1,13 @@
 //! Objects as the server handles them: their metadata, and their bytes.
 
+mod as_stored;
 mod encode;
 mod forms;
 mod metadata;
 mod outline;
 mod projection;
 
+pub use as_stored::AsStored;
 pub use encode::{Encoder, with_revision};
 pub use forms::{Form, Forms};
 pub use metadata::{Metadata, MetadataMut};

@@ -31,7 +31,7 @@ pub(crate) use reservation::Reservation;
 pub(crate) use status::keep;
 pub use till::Room;
 pub(crate) use till::{NoRoom, Wish};
-pub use turns::{TURNS, TurnKeys, TurnProjector, Turns};
+pub use turns::{TURNS, TurnKeys, Turns};
 
 use ledger::Ledger;
 use till::Till;

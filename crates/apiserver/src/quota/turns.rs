@@ -13,10 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rhumb_api::Object;
-use rhumb_cache::{
-    Cache, Entry, Event, EventKind, Message, Projection, ProjectionError, Projector,
-};
-use rhumb_cache::{Start, WatchEnd, WatchRequest};
+use rhumb_cache::{Cache, Entry, Event, EventKind, Message, Start, WatchEnd, WatchRequest};
 use rhumb_meta::{ObjectKey, Revision, Status, Timestamp};
 use rhumb_store::{Error, Expect, Operation, Transaction};
 use serde::{Deserialize, Serialize};
@@ -34,32 +31,6 @@ pub const TURNS: &str = "rhumb-quota-turns";
 /// anything, because it hears of changes late, asks for twice as much, up to 256 times.
 const TENURE: Duration = Duration::from_millis(10);
 const DOUBLINGS_MAX: u32 = 8;
-
-/// Keeps what is stored as it is.
-#[derive(Debug)]
-pub struct TurnProjector;
-
-impl Projector for TurnProjector {
-    fn fields(&self) -> &[Arc<str>] {
-        &[]
-    }
-
-    fn project(
-        &self,
-        _key: &ObjectKey,
-        stored: &Bytes,
-        _revision: Revision,
-    ) -> Result<Projection, ProjectionError> {
-        Ok(Projection {
-            json: stored.clone(),
-            ..Projection::default()
-        })
-    }
-
-    fn with_revision(&self, entry: &Entry, _revision: Revision) -> Bytes {
-        entry.json()
-    }
-}
 
 /// What a key says.
 #[derive(Debug, Deserialize, Serialize)]

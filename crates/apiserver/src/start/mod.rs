@@ -30,10 +30,10 @@ use rhumb_meta::{Clock, StoragePrefix};
 use rhumb_schema::{Defaults, Table, TableError};
 use rhumb_store::Store;
 
-use crate::objects::Projection;
+use crate::objects::{AsStored, Projection};
 use crate::openapi::Documents;
-use crate::quota::{self, TURNS, Tills, TurnKeys, TurnProjector, Turns};
-use crate::resources::allocation::{NODE_PORTS, PortProjector, ServiceAllocator, ServiceRanges};
+use crate::quota::{self, TURNS, Tills, TurnKeys, Turns};
+use crate::resources::allocation::{NODE_PORTS, ServiceAllocator, ServiceRanges};
 use crate::resources::{CompanionSet, Registry, RegistryError, forms, stored_kinds};
 use crate::{Api, admission};
 
@@ -156,16 +156,13 @@ async fn start_hub(options: &Options, kinds: &[Kind]) -> Result<Hub, StartError>
             indexes: options.indexes.of(stored.kind, path),
         });
     }
-    resources.push(rhumb_cache::Resource {
-        prefix: StoragePrefix::new(NODE_PORTS)?,
-        projector: Arc::new(PortProjector),
-        indexes: Vec::new(),
-    });
-    resources.push(rhumb_cache::Resource {
-        prefix: StoragePrefix::new(TURNS)?,
-        projector: Arc::new(TurnProjector),
-        indexes: Vec::new(),
-    });
+    for notes in [NODE_PORTS, TURNS] {
+        resources.push(rhumb_cache::Resource {
+            prefix: StoragePrefix::new(notes)?,
+            projector: Arc::new(AsStored),
+            indexes: Vec::new(),
+        });
+    }
     let cache_options = rhumb_cache::Options {
         clock: options.clock.clone(),
         index: options.indexes.options(&options.gates),

@@ -1,5 +1,7 @@
 //! The sum of what objects use, for all quotas that look at the same ones.
 
+use std::collections::BTreeSet;
+
 use rhumb_meta::Quantity;
 
 use super::holds::Held;
@@ -12,6 +14,10 @@ pub(super) struct Cohort {
     used: Amounts,
     /// What is being written at the moment.
     held: Amounts,
+    /// Of each name the least that a quota allows: what fits into all of these fits into every quota.
+    tightest: Amounts,
+    /// The places of the sheets that some quota limits something of.
+    pub(super) sheets: BTreeSet<usize>,
 }
 
 impl Cohort {
@@ -20,7 +26,22 @@ impl Cohort {
             scopes,
             used: Amounts::default(),
             held: Amounts::default(),
+            tightest: Amounts::default(),
+            sheets: BTreeSet::new(),
         }
+    }
+
+    pub(super) fn set_tightest<'a>(&mut self, limits: impl Iterator<Item = &'a Amounts>) {
+        self.tightest = Amounts::default();
+        for (name, limit) in limits.flat_map(Amounts::iter) {
+            if self.tightest.get(name).is_none_or(|least| limit < least) {
+                self.tightest.set(name.clone(), limit.clone());
+            }
+        }
+    }
+
+    pub(super) fn tightest(&self, name: &str) -> Option<&Quantity> {
+        self.tightest.get(name)
     }
 
     pub(super) fn count<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
@@ -34,11 +55,6 @@ impl Cohort {
 
     pub(super) fn counts(&self, name: &str) -> bool {
         self.used.get(name).is_some()
-    }
-
-    /// All that is counted.
-    pub(super) fn counted(&self) -> &Amounts {
-        &self.used
     }
 
     pub(super) fn looks_at(&self, traits: &Traits) -> bool {

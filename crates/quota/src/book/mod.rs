@@ -66,10 +66,9 @@ impl Book {
             let is_limited = |meter: &Meter| quota.hard.names().any(|name| meter.covers(name));
             let sheets = meters.iter().enumerate();
             let sheets = sheets.filter(|(_, meter)| is_limited(meter));
-            Member {
-                cohort: at,
-                sheets: sheets.map(|(place, _)| place).collect(),
-            }
+            let sheets: Vec<usize> = sheets.map(|(place, _)| place).collect();
+            cohorts[at].sheets.extend(&sheets);
+            Member { cohort: at, sheets }
         });
         let members = members.collect();
         let sheet = |meter| Sheet {
@@ -77,13 +76,15 @@ impl Book {
             charges: HashMap::new(),
             lapses: BTreeSet::new(),
         };
-        Book {
+        let mut book = Book {
             quotas,
             members,
             cohorts,
             sheets: meters.into_iter().map(sheet).collect(),
             holds: Holds::default(),
-        }
+        };
+        book.find_tightest();
+        book
     }
 
     /// Takes over what is being written at the moment from a book that this one replaces.
@@ -99,6 +100,15 @@ impl Book {
     /// The same quotas, with other limits.
     pub fn set_quotas(&mut self, quotas: Vec<Quota>) {
         self.quotas = quotas;
+        self.find_tightest();
+    }
+
+    fn find_tightest(&mut self) {
+        for (place, cohort) in self.cohorts.iter_mut().enumerate() {
+            let quotas = self.quotas.iter().zip(&self.members);
+            let quotas = quotas.filter(|(_, member)| member.cohort == place);
+            cohort.set_tightest(quotas.map(|(quota, _)| &quota.hard));
+        }
     }
 
     pub fn quotas(&self) -> &[Quota] {
@@ -139,6 +149,7 @@ impl Book {
         let is_counted = |name: &str| self.cohorts.iter().any(|cohort| cohort.counts(name));
         charge.amounts = charge.amounts.only(is_counted);
         charge.later = charge.later.only(is_counted);
+        charge.unnamed = Vec::new();
         self.cohorts
             .iter_mut()
             .for_each(|cohort| cohort.give(&charge));

@@ -128,8 +128,8 @@ pub(super) fn judge(book: &Book, ask: &Ask<'_>, limited: &[Limited]) -> Verdict 
         return Verdict::Free;
     }
     let mut verdict = Verdict::Fits;
-    for view in &views {
-        for quota in &view.quotas {
+    for view in views.iter().filter(|view| !view.fits_all()) {
+        for quota in view.quotas() {
             match room(quota, &view.demands) {
                 Verdict::Refused(refusal) => return Verdict::Refused(refusal),
                 Verdict::Wait => verdict = Verdict::Wait,
@@ -142,9 +142,47 @@ pub(super) fn judge(book: &Book, ask: &Ask<'_>, limited: &[Limited]) -> Verdict 
 
 /// Quotas that look at the object, and what it asks of all of them.
 struct View<'a> {
-    cohort: &'a Cohort,
-    quotas: Vec<&'a Quota>,
+    book: &'a Book,
+    place: usize,
+    sheet: usize,
     demands: Vec<Demand<'a>>,
+}
+
+impl<'a> View<'a> {
+    fn cohort(&self) -> &'a Cohort {
+        &self.book.cohorts[self.place]
+    }
+
+    fn quotas(&self) -> impl Iterator<Item = &'a Quota> + use<'a> {
+        let (place, sheet) = (self.place, self.sheet);
+        let quotas = self.book.quotas.iter().zip(&self.book.members);
+        quotas
+            .filter(move |(_, member)| member.cohort == place && member.sheets.contains(&sheet))
+            .map(|(quota, _)| quota)
+    }
+
+    /// Whether there is room in all of them, which is so most of the time, however many there are.
+    fn fits_all(&self) -> bool {
+        self.demands.iter().all(|demand| {
+            let least = self.cohort().tightest(demand.name);
+            least.is_none_or(|least| demand.total_held <= *least)
+        })
+    }
+
+    /// Whether the object says all that they have to know.
+    fn check_complete(&self, ask: &Ask<'_>) -> Result<(), Refusal> {
+        let mut unnamed = ask.charge.unnamed.iter();
+        if !unnamed.any(|name| self.cohort().counts(name)) {
+            return Ok(());
+        }
+        for quota in self.quotas() {
+            if let Some(missing) = ask.meter.missing(&quota.hard, ask.object) {
+                let quota = quota.name.clone();
+                return Err(Refusal::Incomplete { quota, missing });
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What is asked of one resource.
@@ -166,39 +204,21 @@ fn views<'a>(book: &'a Book, ask: &Ask<'a>) -> Result<Vec<View<'a>>, Refusal> {
     };
     let mut views = Vec::new();
     for (place, cohort) in book.cohorts.iter().enumerate() {
-        if !cohort.looks_at(&ask.charge.traits) {
+        if !cohort.sheets.contains(&sheet) || !cohort.looks_at(&ask.charge.traits) {
             continue;
-        }
-        let members = book.quotas.iter().zip(&book.members);
-        let members =
-            members.filter(|(_, member)| member.cohort == place && member.sheets.contains(&sheet));
-        let quotas: Vec<&Quota> = members.map(|(quota, _)| quota).collect();
-        if quotas.is_empty() {
-            continue;
-        }
-        // Most objects say enough for all of them; else it is to be said for whom it is too little.
-        if ask.meter.missing(cohort.counted(), ask.object).is_some() {
-            check_complete(&quotas, ask)?;
         }
         let demands = cohort.needs(ask.charge, ask.old);
         let demands = demands.filter_map(|(name, needed)| Demand::of(cohort, name, needed));
-        views.push(View {
-            cohort,
-            quotas,
+        let view = View {
+            book,
+            place,
+            sheet,
             demands: demands.collect(),
-        });
+        };
+        view.check_complete(ask)?;
+        views.push(view);
     }
     Ok(views)
-}
-
-fn check_complete(quotas: &[&Quota], ask: &Ask<'_>) -> Result<(), Refusal> {
-    for quota in quotas {
-        if let Some(missing) = ask.meter.missing(&quota.hard, ask.object) {
-            let quota = quota.name.clone();
-            return Err(Refusal::Incomplete { quota, missing });
-        }
-    }
-    Ok(())
 }
 
 impl<'a> Demand<'a> {
@@ -224,7 +244,7 @@ fn needs_anything(ask: &Ask<'_>, views: &[View<'_>]) -> bool {
     let needs = |cohort: &Cohort| cohort.needs(ask.charge, ask.old).next().is_some();
     match views {
         [] => needs(&Cohort::new(Vec::new())),
-        views => views.iter().any(|view| needs(view.cohort)),
+        views => views.iter().any(|view| needs(view.cohort())),
     }
 }
 
@@ -245,7 +265,7 @@ fn uncovered(
         for (name, _) in consumed {
             let is_limited = limited.contains.iter().any(|part| name.contains(&**part));
             let is_covered = || {
-                let mut quotas = views.iter().flat_map(|view| &view.quotas);
+                let mut quotas = views.iter().flat_map(View::quotas);
                 quotas.any(|quota| quota.hard.get(name).is_some())
             };
             if is_limited && !is_covered() {

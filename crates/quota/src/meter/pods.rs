@@ -70,6 +70,7 @@ fn charge(pod: &Outline<'_>) -> Charge {
         return Charge {
             amounts: counts::one(COUNT),
             traits,
+            unnamed: unnamed(pod),
             ..Charge::default()
         };
     }
@@ -83,7 +84,21 @@ fn charge(pod: &Outline<'_>) -> Charge {
         traits,
         lapses,
         later: later.unwrap_or_default(),
+        unnamed: unnamed(pod),
     }
+}
+
+/// What some container does not name. Those of a pod that asks for something as a whole need not.
+fn unnamed(pod: &Outline<'_>) -> Vec<&'static str> {
+    if pod.has_pod_level_resources() {
+        return Vec::new();
+    }
+    let lacks = |name: &str| {
+        let mut containers = pod.containers().iter().chain(pod.init_containers());
+        containers.any(|container| !names_amount(container, name))
+    };
+    let required = REQUIRED.iter().copied();
+    required.filter(|name| lacks(name)).collect()
 }
 
 fn compute(requests: &ResourceList<'_>, limits: &ResourceList<'_>) -> Amounts {
@@ -114,7 +129,7 @@ fn charge_request(amounts: &mut Amounts, name: &str, amount: &Quantity) {
     }
 }
 
-/// Which containers do not name what a quota limits. Those of a pod that asks for something as a whole need not.
+/// Which containers do not name what a quota limits.
 pub(super) fn missing(required: &Amounts, object: &Object) -> Option<String> {
     let names = || required.names().filter(|name| REQUIRED.contains(name));
     names().next()?;

@@ -25,7 +25,7 @@ use super::companions::{Chosen, Claim, Companions};
 use crate::Api;
 use crate::objects::Metadata;
 
-pub use ports::{NODE_PORTS, PortProjector};
+pub use ports::NODE_PORTS;
 pub use ranges::{RangeError, ServiceRanges};
 use records::Owner;
 
