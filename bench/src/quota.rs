@@ -114,8 +114,10 @@ impl Arguments {
         let mut programs = Vec::new();
         for kind in &self.on {
             match kind {
-                Kind::Rhumb => programs.push(self.servers.rhumb()?),
-                Kind::RhumbOnEtcd => programs.push(self.servers.rhumb_on_etcd()?),
+                Kind::Rhumb => programs.push(self.servers.rhumb()?.with_quota_status()),
+                Kind::RhumbOnEtcd => {
+                    programs.push(self.servers.rhumb_on_etcd()?.with_quota_status());
+                }
                 Kind::KubeApiserver => programs.extend(self.servers.peer()),
             }
         }

@@ -49,7 +49,7 @@ impl Choice {
         Ok(Program::Rhumb(Rhumb {
             program: program.context("RHUMB_BENCH_RHUMB or --rhumb must name a rhumb")?,
             flags: flags.split_whitespace().map(str::to_owned).collect(),
-            has_controllers: false,
+            controllers: Some(NO_CONTROLLERS),
             etcd: None,
         }))
     }
@@ -67,7 +67,7 @@ impl Choice {
     pub(crate) fn rhumb_with_controllers(&self) -> Result<Program> {
         let mut program = self.rhumb()?;
         if let Program::Rhumb(rhumb) = &mut program {
-            rhumb.has_controllers = true;
+            rhumb.controllers = None;
         }
         Ok(program)
     }
@@ -95,7 +95,8 @@ pub(crate) enum Program {
 pub(crate) struct Rhumb {
     program: PathBuf,
     flags: Vec<String>,
-    has_controllers: bool,
+    /// The flag that says which are on; all, if there is none.
+    controllers: Option<&'static str>,
     /// Instead of the embedded store.
     etcd: Option<String>,
 }
@@ -109,6 +110,16 @@ pub(crate) struct Running {
     pub(crate) endpoint: Endpoint,
     /// Whose CPU time and memory are looked at, which needs the server to be on this machine.
     pub(crate) processes: Vec<u32>,
+}
+
+impl Program {
+    /// One that also keeps the status of quotas up to date, if it is a rhumb.
+    pub(crate) fn with_quota_status(mut self) -> Program {
+        if let Program::Rhumb(rhumb) = &mut self {
+            rhumb.controllers = Some("--controllers=resourcequota-controller");
+        }
+        self
+    }
 }
 
 impl fmt::Display for Program {
@@ -299,13 +310,9 @@ fn start_rhumb(
     if let Some(etcd) = etcd {
         command.arg(format!("--etcd-servers={}", etcd.endpoint()));
     }
-    if !rhumb.has_controllers
-        && !rhumb
-            .flags
-            .iter()
-            .any(|flag| flag.starts_with("--controllers"))
-    {
-        command.arg(NO_CONTROLLERS);
+    let has_flag = |flag: &String| flag.starts_with("--controllers");
+    if !rhumb.flags.iter().any(has_flag) {
+        command.args(rhumb.controllers);
     }
     spawn(&mut command, directory)
 }

@@ -78,19 +78,12 @@ impl ControllerFlags {
 
     /// Whether the server is to tell policies what a type checker thinks of them.
     pub(crate) fn wants_policy_status(&self) -> bool {
-        self.leaves(POLICY_STATUS)
+        self.wants(POLICY_STATUS)
     }
 
     /// Whether the server is to tell quotas what is used.
     pub(crate) fn wants_quota_status(&self) -> bool {
-        self.leaves(QUOTA_STATUS)
-    }
-
-    /// Controllers that are a part of the server run wherever it does, unless they are turned off by name: no other
-    /// process of ours could do their work.
-    fn leaves(&self, name: &str) -> bool {
-        let off = format!("-{name}");
-        !self.controllers.contains(&off)
+        self.wants(QUOTA_STATUS)
     }
 
     fn wants(&self, name: &str) -> bool {
