@@ -90,7 +90,7 @@ async fn evaluations_and_denials_are_counted_by_what_came_of_them() {
     assert_eq!(denials(&space, "", "exceeded").await, 3.0);
     assert_eq!(denials(&space, "", "incomplete").await, 1.0);
     assert_eq!(
-        denials(&space, "CrossNamespaceAffinity", "exceeded").await,
+        denials(&space, "CrossNamespacePodAffinity", "exceeded").await,
         1.0
     );
     let took = metric(&space, "rhumb_quota_evaluation_duration_seconds_sum", &[]).await;
