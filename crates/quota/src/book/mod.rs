@@ -143,7 +143,7 @@ impl Book {
             }
             self.cohorts.iter_mut().for_each(|cohort| cohort.take(&old));
         }
-        let Some(mut charge) = charge else {
+        let Some(mut charge) = charge.map(Charge::bounded) else {
             return;
         };
         let is_counted = |name: &str| self.cohorts.iter().any(|cohort| cohort.counts(name));
@@ -215,8 +215,8 @@ impl Book {
     /// Sets aside what a write uses. With a uid it is that of a new object.
     pub fn hold(&mut self, charge: Charge, old: Option<Charge>, uid: Option<&str>) -> HoldId {
         let held = Held {
-            charge,
-            old,
+            charge: charge.bounded(),
+            old: old.map(Charge::bounded),
             uid: uid.map(Into::into),
             until: None,
         };

@@ -73,26 +73,24 @@ impl Meter {
     /// What an object counts for. The schema has refused what is none of these objects; if something else comes
     /// here, it counts as one that has nothing.
     pub fn measure(&self, object: &Object) -> Charge {
-        let charge = match &self.how {
+        match &self.how {
             How::Pods => pods::measure(object),
             How::Services => services::measure(object),
             How::VolumeClaims => volume_claims::measure(object),
             How::ResourceClaims => resource_claims::measure(object),
             How::Counts(names) => counts::measure(names),
-        };
-        charge.bounded()
+        }
     }
 
     /// The same of an object in JSON, without making a tree of it.
     pub fn measure_json(&self, json: &[u8]) -> Result<Charge, serde_json::Error> {
-        let charge = match &self.how {
+        match &self.how {
             How::Pods => pods::measure_json(json),
             How::Services => services::measure_json(json),
             How::VolumeClaims => volume_claims::measure_json(json),
             How::ResourceClaims => resource_claims::measure_json(json),
             How::Counts(names) => Ok(counts::measure(names)),
-        };
-        charge.map(Charge::bounded)
+        }
     }
 
     /// What is said of an object that must name amounts for these resources and does not.
