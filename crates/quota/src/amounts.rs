@@ -46,20 +46,6 @@ impl Amounts {
         }
     }
 
-    /// What is not there counts as nothing.
-    pub fn add(&mut self, name: &Name, amount: &Quantity) {
-        match self.find(name) {
-            Ok(at) => self.0[at].1.add(amount),
-            Err(at) => self.0.insert(at, (name.clone(), amount.clone())),
-        }
-    }
-
-    pub fn add_all(&mut self, other: &Amounts) {
-        other
-            .iter()
-            .for_each(|(name, amount)| self.add(name, amount));
-    }
-
     /// Adds to every name that is here; others are left alone.
     pub fn add_known(&mut self, other: &Amounts) {
         self.change_known(other.iter(), Quantity::add);
@@ -78,17 +64,6 @@ impl Amounts {
         for (name, amount) in by {
             if let Ok(at) = self.find(name) {
                 change(&mut self.0[at].1, amount);
-            }
-        }
-    }
-
-    /// Each as large as the larger of both.
-    pub fn raise_to(&mut self, other: &Amounts) {
-        for (name, amount) in other.iter() {
-            match self.find(name) {
-                Ok(at) if self.0[at].1 < *amount => self.0[at].1 = amount.clone(),
-                Ok(_) => {}
-                Err(at) => self.0.insert(at, (name.clone(), amount.clone())),
             }
         }
     }
@@ -182,22 +157,17 @@ mod tests {
     }
 
     #[test]
-    fn changes_add_names_or_leave_them_alone() {
+    fn changes_leave_other_names_alone() {
         type Change = fn(&mut Amounts, &Amounts);
-        let table: [(Change, &str); 4] = [
-            (Amounts::add_all, "cpu=1500m,memory=1Gi,pods=1"),
+        let table: [(Change, &str); 2] = [
             (Amounts::add_known, "cpu=1500m,memory=1Gi"),
             (Amounts::sub_known, "cpu=500m,memory=1Gi"),
-            (Amounts::raise_to, "cpu=1,memory=1Gi,pods=1"),
         ];
         for (change, want) in table {
             let mut all = amounts("cpu=1,memory=1Gi");
             change(&mut all, &amounts("cpu=500m,pods=1"));
             assert_eq!(all.to_string(), want);
         }
-        let mut all = amounts("cpu=1");
-        all.raise_to(&amounts("cpu=2"));
-        assert_eq!(all, amounts("cpu=2"));
     }
 
     #[test]

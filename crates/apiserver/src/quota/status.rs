@@ -15,7 +15,6 @@ use rhumb_meta::{ObjectKey, Revision, Status, Timestamp};
 use rhumb_quota::Amounts;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::ledger::Ledger;
@@ -161,8 +160,8 @@ pub(crate) fn keep(api: &Arc<Api>, writes_status: bool) {
     }
 }
 
-/// One task for each namespace with quotas.
-type Tended = HashMap<Box<str>, (JoinHandle<()>, Arc<Notify>)>;
+/// What tells the task of each namespace with quotas that they have changed.
+type Tended = HashMap<Box<str>, Arc<Notify>>;
 
 async fn follow(api: Weak<Api>, quotas: Cache) {
     let (over, mut is_over) = mpsc::unbounded_channel();
@@ -197,7 +196,7 @@ fn tend(
     tended: &mut Tended,
     namespace: &str,
 ) {
-    if let Some((_, changed)) = tended.get(namespace) {
+    if let Some(changed) = tended.get(namespace) {
         changed.notify_one();
         return;
     }
@@ -208,7 +207,8 @@ fn tend(
         Arc::clone(&changed),
         over.clone(),
     );
-    tended.insert(namespace.into(), (tokio::spawn(task), changed));
+    tokio::spawn(task);
+    tended.insert(namespace.into(), changed);
 }
 
 /// What wakes whoever keeps a namespace.

@@ -55,8 +55,7 @@ pub struct Turns {
 pub(super) struct Turn {
     pub(super) premise: Premise,
     pub(super) is_ours: bool,
-    /// Until when it is left to the server that has it.
-    left_until: Option<Instant>,
+    entry: Option<Arc<Entry>>,
 }
 
 /// What a server remembers of the turns that it took in a namespace.
@@ -86,13 +85,17 @@ impl Turns {
         {
             api.not_older_than(entry.revision()).await?;
         }
+        let expect = match &entry {
+            Some(entry) => Expect::At(entry.revision()),
+            None => Expect::Absent,
+        };
         Ok(Turn {
             is_ours: self.names_us(entry.as_deref()),
-            left_until: entry.as_ref().and_then(|it| self.left_until(namespace, it)),
             premise: Premise {
                 key: self.cache.prefix().object(&key),
-                expect: entry.map_or(Expect::Absent, |entry| Expect::At(entry.revision())),
+                expect,
             },
+            entry,
         })
     }
 
@@ -111,10 +114,11 @@ impl Turns {
         !self.is_shared || entry.and_then(holder).is_some_and(is_named)
     }
 
-    fn left_until(&self, namespace: &str, entry: &Entry) -> Option<Instant> {
+    /// Until when the turn is left to the server that has it.
+    fn left_until(&self, entry: &Entry) -> Option<Instant> {
         let tenure = Duration::from_millis(holder(entry)?.tenure);
         let since = self.since();
-        let &(revision, since) = since.get(namespace)?;
+        let &(revision, since) = since.get(entry.key().name())?;
         (revision == entry.revision()).then_some(since + tenure)
     }
 
@@ -127,7 +131,8 @@ impl Turns {
         seen: Turn,
         has_written: bool,
     ) -> Result<(), Status> {
-        if let Some(until) = seen.left_until {
+        let entry = seen.entry.as_deref();
+        if let Some(until) = entry.and_then(|entry| self.left_until(entry)) {
             tokio::time::sleep_until(until).await;
         }
         taking.losses = match taking.has_taken && !has_written {
@@ -268,11 +273,12 @@ impl Companions for TurnKeys {
         let Some(object) = new.or(old) else {
             return Ok(Vec::new());
         };
-        let spec = |object: Option<&Object>| object.and_then(|object| object.get("spec").cloned());
+        let is_same = || {
+            old.zip(new)
+                .is_some_and(|(old, new)| old.get("spec") == new.get("spec"))
+        };
         let operation = match self.of {
-            Of::Quotas if old.is_none() || new.is_none() || spec(old) != spec(new) => {
-                self.turns.operation(object.namespace(), false)?
-            }
+            Of::Quotas if !is_same() => self.turns.operation(object.namespace(), false)?,
             Of::Namespaces if new.is_none() => self.turns.operation(object.name(), true)?,
             Of::Quotas | Of::Namespaces => return Ok(Vec::new()),
         };
