@@ -20,7 +20,7 @@ where
 }
 
 /// A text, empty if it is null.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Text<'a>(pub Cow<'a, str>);
 
 impl Deref for Text<'_> {

@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+use rhumb_meta::Quantity;
+use rhumb_meta::quantity::Format;
+
 use super::{Container, ContainerStatus, Outline, Requirements};
 use crate::partial::ResourceList;
 use crate::pods::resources::{is_huge_page, is_pod_level};
@@ -15,7 +18,15 @@ pub struct Basis {
     pub overhead: bool,
     /// Huge pages that the pod as a whole asks for; processor and memory that it asks for always count.
     pub huge_pages_of_pod: bool,
+    /// A container that asks for no processor, or no memory, counts as if it asked for a little.
+    pub assumes_some: bool,
 }
+
+/// What a container takes that does not say so, as scores see it.
+static ASSUMED: [(&str, Quantity); 2] = [
+    ("cpu", Quantity::from_milli(100, Format::DecimalSi)),
+    ("memory", Quantity::new(200 << 20, Format::BinarySi)),
+];
 
 impl Basis {
     /// As quotas count.
@@ -23,6 +34,16 @@ impl Basis {
         status: true,
         overhead: true,
         huge_pages_of_pod: true,
+        assumes_some: false,
+    };
+
+    /// What must fit on a node.
+    pub const SCHEDULING: Basis = Basis::QUOTA;
+
+    /// What nodes are compared by.
+    pub const SCHEDULING_SCORE: Basis = Basis {
+        assumes_some: true,
+        ..Basis::SCHEDULING
     };
 
     /// As limit ranges count: what is written in the spec.
@@ -30,7 +51,17 @@ impl Basis {
         status: false,
         overhead: false,
         huge_pages_of_pod: false,
+        assumes_some: false,
     };
+}
+
+/// Adds what is assumed where nothing is said.
+fn fill_in(amounts: &mut ResourceList<'_>) {
+    for (name, amount) in &ASSUMED {
+        if amounts.get(name).is_none() {
+            amounts.set(Cow::Borrowed(name), amount.clone());
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +122,13 @@ impl<'a> Outline<'a> {
     /// containers with all sidecars. The larger of these counts, resource by resource.
     fn sum_of_containers(&self, side: Side, basis: Basis) -> ResourceList<'a> {
         let is_infeasible = basis.status && self.is_resize_infeasible();
-        let of = |container| self.effective(container, side, basis, is_infeasible);
+        let of = |container| {
+            let mut amounts = self.effective(container, side, basis, is_infeasible);
+            if basis.assumes_some {
+                fill_in(amounts.to_mut());
+            }
+            amounts
+        };
         let mut running = ResourceList::default();
         for container in self.containers() {
             running.add_all(&of(container));
@@ -105,6 +142,9 @@ impl<'a> Outline<'a> {
                 starting.raise_to(&sidecars);
             } else {
                 let mut amounts = side.of(&container.resources).clone();
+                if basis.assumes_some {
+                    fill_in(&mut amounts);
+                }
                 amounts.add_all(&sidecars);
                 starting.raise_to(&amounts);
             }

@@ -1,0 +1,146 @@
+//! Nodes by the values of their labels.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::ids::{Domain, Id, NodeId, TopologyId};
+use crate::model::Node;
+
+/// Nodes that have the same value of one label are one domain.
+#[derive(Debug)]
+pub struct Topology {
+    /// `None` is the topology in which each node is a domain of its own.
+    key: Option<Arc<str>>,
+    values: HashMap<Box<str>, Domain>,
+    /// The value of each domain.
+    names: Vec<Box<str>>,
+    /// How many nodes each domain has; those without nodes are used again.
+    nodes: Vec<u32>,
+    free: Vec<Domain>,
+    /// Where each node is.
+    of_node: Vec<Option<Domain>>,
+}
+
+impl Topology {
+    fn new(key: Option<Arc<str>>) -> Topology {
+        Topology {
+            key,
+            values: HashMap::new(),
+            names: Vec::new(),
+            nodes: Vec::new(),
+            free: Vec::new(),
+            of_node: Vec::new(),
+        }
+    }
+
+    /// The domain that a node is in, if it has the label.
+    #[inline]
+    pub fn domain(&self, node: NodeId) -> Option<Domain> {
+        self.of_node.get(node.index()).copied().flatten()
+    }
+
+    /// One more than the largest number of a domain.
+    pub fn domains_bound(&self) -> usize {
+        match self.key {
+            Some(_) => self.nodes.len(),
+            None => self.of_node.len(),
+        }
+    }
+
+    fn place(&mut self, id: NodeId, node: Option<&Node>) {
+        if self.of_node.len() <= id.index() {
+            self.of_node.resize(id.index() + 1, None);
+        }
+        let Some(key) = &self.key else {
+            self.of_node[id.index()] = node.map(|_| Domain::from_index(id.index()));
+            return;
+        };
+        let value = node.and_then(|node| node.labels.get(key)).map(Box::from);
+        let before = self.of_node[id.index()];
+        let now = value.map(|value| self.enter(value));
+        self.of_node[id.index()] = now;
+        if let Some(before) = before {
+            self.leave(before);
+        }
+    }
+
+    fn enter(&mut self, value: Box<str>) -> Domain {
+        let domain = match self.values.get(&value) {
+            Some(domain) => *domain,
+            None => {
+                let domain = self.free.pop().unwrap_or_else(|| {
+                    self.nodes.push(0);
+                    self.names.push(Box::default());
+                    Domain::from_index(self.nodes.len() - 1)
+                });
+                self.names[domain.index()].clone_from(&value);
+                self.values.insert(value, domain);
+                domain
+            }
+        };
+        self.nodes[domain.index()] += 1;
+        domain
+    }
+
+    fn leave(&mut self, domain: Domain) {
+        let nodes = &mut self.nodes[domain.index()];
+        *nodes -= 1;
+        if *nodes == 0 {
+            self.values.remove(&self.names[domain.index()]);
+            self.free.push(domain);
+        }
+    }
+}
+
+/// All topologies that terms are about.
+#[derive(Debug)]
+pub(super) struct Topologies {
+    all: Vec<Topology>,
+    by_key: HashMap<Arc<str>, TopologyId>,
+}
+
+impl Topologies {
+    /// Each node by itself.
+    pub(super) const EACH_NODE: TopologyId = TopologyId(0);
+
+    pub(super) fn new() -> Topologies {
+        Topologies {
+            all: vec![Topology::new(None)],
+            by_key: HashMap::new(),
+        }
+    }
+
+    pub(super) fn get(&self, id: TopologyId) -> &Topology {
+        &self.all[id.index()]
+    }
+
+    pub(super) fn find(&self, key: &str) -> Option<TopologyId> {
+        self.by_key.get(key).copied()
+    }
+
+    /// The topology of a key, with all nodes in their domains.
+    pub(super) fn of<'n>(
+        &mut self,
+        key: &Arc<str>,
+        nodes: impl Iterator<Item = (NodeId, &'n Node)>,
+    ) -> TopologyId {
+        if let Some(known) = self.find(key) {
+            return known;
+        }
+        let mut topology = Topology::new(Some(key.clone()));
+        for (id, node) in nodes {
+            topology.place(id, Some(node));
+        }
+        self.all.push(topology);
+        let id = TopologyId::from_index(self.all.len() - 1);
+        self.by_key.insert(key.clone(), id);
+        id
+    }
+
+    /// Puts a node where its labels say, or nowhere when it is gone.
+    pub(super) fn place(&mut self, id: NodeId, node: Option<&Node>) {
+        for topology in &mut self.all {
+            topology.place(id, node);
+        }
+    }
+}

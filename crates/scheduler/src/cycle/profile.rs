@@ -1,0 +1,54 @@
+//! Which plugins decide, and how much each counts.
+
+use std::fmt;
+
+use super::search::Checks;
+use crate::cluster::{Cluster, PodSlot};
+use crate::plugins::Plugin;
+
+/// How pods are scheduled that name this profile.
+pub struct Profile {
+    pub scheduler_name: Box<str>,
+    /// How many of all nodes are enough that could be; 0 is as many as the size of the cluster suggests.
+    pub percentage_of_nodes_to_score: u8,
+    /// In the order in which they are asked.
+    pub plugins: Vec<Enabled>,
+}
+
+pub struct Enabled {
+    pub plugin: Box<dyn Plugin>,
+    pub filters: bool,
+    /// 0 if it has no say in which node is better.
+    pub weight: i64,
+}
+
+impl Profile {
+    /// What all plugins have to say about nodes, for one pod. If one of them has no node at all, which and why.
+    pub fn checks<'c>(
+        &'c self,
+        pod: &'c PodSlot,
+        cluster: &'c Cluster,
+    ) -> Result<Checks<'c>, (usize, String)> {
+        let mut checks = Checks::default();
+        let filtering = self.plugins.iter().enumerate();
+        for (index, enabled) in filtering.filter(|(_, enabled)| enabled.filters) {
+            match enabled.plugin.filter(pod, cluster) {
+                Ok(filtering) => checks.add(index, filtering),
+                Err(unschedulable) => return Err((index, unschedulable.reason)),
+            }
+        }
+        Ok(checks)
+    }
+}
+
+impl fmt::Debug for Enabled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} × {}", self.plugin.name(), self.weight)
+    }
+}
+
+impl fmt::Debug for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {:?}", self.scheduler_name, self.plugins)
+    }
+}

@@ -1,0 +1,98 @@
+//! A pod.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rhumb_meta::Timestamp;
+
+use super::{
+    Labels, NodeSelector, PodAffinity, PreferredNodes, Resources, SpreadConstraint, Toleration,
+};
+
+/// What a pod is called.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PodKey {
+    pub namespace: Box<str>,
+    pub name: Box<str>,
+}
+
+impl fmt::Display for PodKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Pod {
+    pub key: PodKey,
+    pub uid: Box<str>,
+    /// What the server had when it was read: a decision about it is void once it has changed.
+    pub resource_version: Box<str>,
+    pub labels: Labels,
+    pub created: Option<Timestamp>,
+    /// When its node began with it.
+    pub started: Option<Timestamp>,
+    pub is_terminating: bool,
+    /// It has come to its end, and uses nothing any more.
+    pub is_terminal: bool,
+    pub scheduler_name: Box<str>,
+    /// Where it is.
+    pub node_name: Option<Box<str>>,
+    /// Where it is to go once others have made room.
+    pub nominated_node_name: Option<Box<str>>,
+    pub scheduling_gates: Box<[Box<str>]>,
+    pub priority: i32,
+    pub preemption_policy: PreemptionPolicy,
+    pub requests: Resources,
+    /// Processor and memory as scores see them: a container that asks for nothing still takes a little.
+    pub assumed_milli_cpu: i64,
+    pub assumed_memory: i64,
+    pub ports: Box<[HostPort]>,
+    /// Names as `ImageLocality` compares them, of all containers.
+    pub images: Box<[Box<str>]>,
+    pub containers: usize,
+    pub nodes: Arc<NodeSelector>,
+    pub preferred_nodes: PreferredNodes,
+    pub tolerations: Arc<[Toleration]>,
+    pub affinity: PodAffinity,
+    pub anti_affinity: PodAffinity,
+    pub spread: Box<[SpreadConstraint]>,
+    /// The controller that it belongs to: group version, kind and name.
+    pub controller: Option<Controller>,
+    /// The claims whose volumes it mounts.
+    pub claims: Box<[Box<str>]>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Controller {
+    pub api_version: Box<str>,
+    pub kind: Box<str>,
+    pub name: Box<str>,
+    pub uid: Box<str>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PreemptionPolicy {
+    #[default]
+    LowerPriority,
+    Never,
+}
+
+/// A port of the node that a container takes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct HostPort {
+    /// `0.0.0.0` is all addresses.
+    pub address: Box<str>,
+    pub protocol: Box<str>,
+    pub port: i32,
+}
+
+impl HostPort {
+    /// Whether both cannot be had on one node.
+    pub fn conflicts(&self, other: &HostPort) -> bool {
+        const ALL: &str = "0.0.0.0";
+        self.port == other.port
+            && self.protocol == other.protocol
+            && (self.address == other.address || &*self.address == ALL || &*other.address == ALL)
+    }
+}

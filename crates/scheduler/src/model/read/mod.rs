@@ -1,0 +1,6 @@
+//! Reading the model from JSON. What is not named here is skipped.
+
+mod affinity;
+mod node;
+mod parts;
+mod pod;

@@ -1,0 +1,99 @@
+//! Which pods a pod wants to be near to, or not near to.
+
+use std::sync::Arc;
+
+use rhumb_meta::labels::Selector;
+
+use super::Labels;
+
+/// Picks pods by their labels and their namespace. Two that say the same are equal, whoever they belong to: the
+/// namespace of their owner, where it is meant, stands among the names.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Picker {
+    pub selector: Selector,
+    pub namespaces: NamespaceRule,
+    /// Pods that are being deleted are not picked: spreading does not count them.
+    pub skips_terminating: bool,
+}
+
+impl Picker {
+    /// Whether it picks a pod. A namespace that nobody knows has no labels.
+    pub fn picks(&self, pod: &super::Pod, namespace_labels: &Labels) -> bool {
+        !(self.skips_terminating && pod.is_terminating)
+            && self
+                .namespaces
+                .includes(&pod.key.namespace, namespace_labels)
+            && self.selector.matches(&pod.labels)
+    }
+}
+
+/// The namespaces of a term: those named, and those that the selector picks.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct NamespaceRule {
+    /// Sorted, each once.
+    names: Box<[Box<str>]>,
+    selector: Option<Selector>,
+}
+
+impl NamespaceRule {
+    pub fn new(names: impl IntoIterator<Item = Box<str>>, selector: Option<Selector>) -> Self {
+        let mut names: Vec<Box<str>> = names.into_iter().collect();
+        names.sort();
+        names.dedup();
+        NamespaceRule {
+            names: names.into(),
+            selector,
+        }
+    }
+
+    /// One namespace by name.
+    pub fn only(name: &str) -> Self {
+        NamespaceRule::new([name.into()], None)
+    }
+
+    pub fn includes(&self, namespace: &str, labels: &Labels) -> bool {
+        let selector = self.selector.as_ref();
+        self.names(namespace) || selector.is_some_and(|selector| selector.matches(labels))
+    }
+
+    fn names(&self, namespace: &str) -> bool {
+        self.names
+            .binary_search_by(|name| (**name).cmp(namespace))
+            .is_ok()
+    }
+
+    /// All namespaces that it can include, where they do not depend on labels.
+    pub fn fixed_names(&self) -> Option<&[Box<str>]> {
+        match self.selector {
+            None => Some(&self.names),
+            Some(_) => None,
+        }
+    }
+}
+
+/// Pods that are picked, within one value of a label of nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Term {
+    pub picker: Arc<Picker>,
+    pub topology_key: Arc<str>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WeightedTerm {
+    pub term: Term,
+    /// 1 to 100.
+    pub weight: i32,
+}
+
+/// What a pod says about where others are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PodAffinity {
+    pub required: Vec<Term>,
+    pub preferred: Vec<WeightedTerm>,
+}
+
+impl PodAffinity {
+    pub fn is_empty(&self) -> bool {
+        self.required.is_empty() && self.preferred.is_empty()
+    }
+}

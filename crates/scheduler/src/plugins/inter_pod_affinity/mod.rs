@@ -1,0 +1,53 @@
+//! `InterPodAffinity`: nodes by the pods that are there, or in the same zone.
+
+mod filter;
+mod score;
+
+use super::{Filtering, NodeScore, Plugin, Unschedulable};
+use crate::cluster::{Cluster, PodSlot};
+use filter::AffinityFilter;
+use score::AffinityScore;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InterPodAffinity {
+    /// What a pod that is there adds by its required affinity to the pod that comes.
+    pub hard_pod_affinity_weight: i64,
+    /// Whether only what the coming pod prefers counts, and not what those prefer that are there.
+    pub ignore_preferred_terms_of_existing_pods: bool,
+}
+
+impl Default for InterPodAffinity {
+    fn default() -> Self {
+        InterPodAffinity {
+            hard_pod_affinity_weight: 1,
+            ignore_preferred_terms_of_existing_pods: false,
+        }
+    }
+}
+
+impl Plugin for InterPodAffinity {
+    fn name(&self) -> &'static str {
+        "InterPodAffinity"
+    }
+
+    fn filter<'c>(
+        &'c self,
+        pod: &'c PodSlot,
+        cluster: &'c Cluster,
+    ) -> Result<Filtering<'c>, Unschedulable> {
+        let filter = AffinityFilter::new(pod, cluster);
+        Ok(Filtering {
+            filter: filter.map(|filter| Box::new(filter) as _),
+            only: None,
+        })
+    }
+
+    fn score<'c>(
+        &'c self,
+        pod: &'c PodSlot,
+        cluster: &'c Cluster,
+    ) -> Option<Box<dyn NodeScore + 'c>> {
+        let score = AffinityScore::new(self, pod, cluster)?;
+        Some(Box::new(score))
+    }
+}

@@ -1,0 +1,130 @@
+//! What decides which nodes are possible, and which are better: one folder each.
+//!
+//! To add one: a folder with a type that implements [`Plugin`], and a line in the list of all.
+
+pub mod inter_pod_affinity;
+
+use std::fmt;
+
+use crate::cluster::{Cluster, Departed, NodeId, PickerId, PodId, PodSlot};
+use crate::model::{Node, Pod};
+
+/// The most that a node can score.
+pub const SCORE_MAX: i64 = 100;
+
+/// One way to look at pods and nodes. It keeps nothing of a decision: what it found out about the pod is in what it
+/// returns, and lives as long as the decision.
+pub trait Plugin: Send {
+    /// As a configuration names it.
+    fn name(&self) -> &'static str;
+
+    /// What it has to say about the nodes that a pod can go to. `Err` if no node will do, whatever it is.
+    fn filter<'c>(
+        &'c self,
+        _pod: &'c PodSlot,
+        _cluster: &'c Cluster,
+    ) -> Result<Filtering<'c>, Unschedulable> {
+        Ok(Filtering::default())
+    }
+
+    /// What it has to say about which node is better. `None` if nothing.
+    fn score<'c>(
+        &'c self,
+        _pod: &'c PodSlot,
+        _cluster: &'c Cluster,
+    ) -> Option<Box<dyn NodeScore + 'c>> {
+        None
+    }
+
+    /// Whether a pod that this plugin refused may do after something happened. It is asked for every such pod, so it
+    /// looks at what happened and not at the whole cluster. To say yes in vain costs an attempt; to say no wrongly
+    /// leaves a pod waiting for nothing.
+    fn may_help(&self, _event: &Event<'_>, _pod: &PodSlot, _cluster: &Cluster) -> bool {
+        true
+    }
+}
+
+/// Something that happened. The cluster knows it already.
+#[derive(Debug, Clone, Copy)]
+pub enum Event<'e> {
+    NodeAdded(NodeId),
+    NodeChanged {
+        node: NodeId,
+        before: &'e Node,
+    },
+    /// A pod is now on a node, or is about to be.
+    PodPlaced(PodId),
+    /// A pod that is on a node is different now.
+    PodChanged {
+        pod: PodId,
+        before: &'e Pod,
+        picked_by_before: &'e [PickerId],
+    },
+    /// A pod that was on a node is gone.
+    PodLeft(&'e Departed),
+    /// The pod that waits is different now.
+    Itself {
+        before: &'e Pod,
+    },
+    /// These pickers see the namespace differently now.
+    NamespaceRelabelled {
+        namespace: &'e str,
+        pickers: &'e [PickerId],
+    },
+}
+
+/// What a plugin says about the nodes for one pod.
+#[derive(Default)]
+pub struct Filtering<'c> {
+    /// `None` if any will do.
+    pub filter: Option<Box<dyn NodeFilter + 'c>>,
+    /// The only ones that can do, where that is known without looking at all.
+    pub only: Option<Vec<NodeId>>,
+}
+
+impl fmt::Debug for Filtering<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "filters: {}, only: {:?}",
+            self.filter.is_some(),
+            self.only
+        )
+    }
+}
+
+/// Looks at one node after the other.
+pub trait NodeFilter {
+    fn check(&self, node: NodeId) -> Result<(), Refusal>;
+
+    /// Why, in upstream's words. They follow from the refusal alone, so that equal ones are counted together.
+    fn reasons(&self, refusal: Refusal) -> Vec<String>;
+
+    /// More about one node, for people who ask: who or what stands in the way.
+    fn detail(&self, _node: NodeId, _refusal: Refusal) -> Option<String> {
+        None
+    }
+}
+
+/// Why a node will not do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Refusal {
+    /// Whether it could help if other pods went.
+    pub is_resolvable: bool,
+    /// What it is, as the filter knows it.
+    pub what: u32,
+}
+
+/// No node will do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unschedulable {
+    pub reason: String,
+}
+
+/// Rates one node after the other.
+pub trait NodeScore {
+    fn score(&self, node: NodeId) -> i64;
+
+    /// Brings the scores of all nodes that were rated to 0 ..= [`SCORE_MAX`].
+    fn normalise(&self, _nodes: &[NodeId], _scores: &mut [i64]) {}
+}
