@@ -15,6 +15,7 @@
 )]
 
 pub mod cluster;
+pub mod config;
 pub mod cycle;
 pub mod model;
 pub mod plugins;
