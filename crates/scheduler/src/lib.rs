@@ -16,5 +16,6 @@
 
 pub mod cluster;
 pub mod cycle;
+pub mod engine;
 pub mod model;
 pub mod plugins;
