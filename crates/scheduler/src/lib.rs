@@ -17,5 +17,6 @@
 pub mod cluster;
 pub mod config;
 pub mod cycle;
+pub mod engine;
 pub mod model;
 pub mod plugins;
