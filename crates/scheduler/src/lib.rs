@@ -18,5 +18,6 @@ pub mod cluster;
 pub mod config;
 pub mod cycle;
 pub mod engine;
+pub mod metrics;
 pub mod model;
 pub mod plugins;
