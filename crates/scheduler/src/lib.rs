@@ -21,3 +21,4 @@ pub mod engine;
 pub mod metrics;
 pub mod model;
 pub mod plugins;
+pub mod run;
