@@ -16,5 +16,6 @@
 
 pub mod cluster;
 pub mod cycle;
+pub mod explain;
 pub mod model;
 pub mod plugins;
