@@ -19,6 +19,7 @@ pub mod config;
 pub mod cycle;
 pub mod engine;
 pub mod metrics;
+pub mod explain;
 pub mod model;
 pub mod plugins;
 pub mod run;
