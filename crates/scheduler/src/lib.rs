@@ -19,3 +19,5 @@ pub mod cycle;
 pub mod engine;
 pub mod model;
 pub mod plugins;
+pub mod preemption;
+pub mod queue;

@@ -3,6 +3,7 @@
 //! To add one: a folder with a type that implements [`Plugin`], and a line in the list of all.
 
 pub mod inter_pod_affinity;
+pub mod volumes;
 
 use std::fmt;
 
