@@ -23,3 +23,5 @@ pub mod explain;
 pub mod model;
 pub mod plugins;
 pub mod run;
+pub mod preemption;
+pub mod queue;

@@ -4,16 +4,27 @@
 //! The engine does no I/O and has no clock: whoever runs it feeds it [`Change`]s, asks for the [`Outcome`] that is
 //! next, and says what time it is.
 
+mod apply;
+mod attempt;
 mod change;
+mod events;
+mod nominate;
 mod outcome;
+#[cfg(test)]
+mod tests;
 
+use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 pub use change::Change;
 pub use outcome::{Nominated, Outcome, Pending, Reason};
 
+pub use crate::preemption::Preemption;
+
 use crate::cluster::Cluster;
-use crate::cycle::{Profile, Search};
+use crate::cycle::{Nominations, Profile, Search};
+use crate::preemption::Budgets;
+use crate::queue::{Backoff, Queue};
 
 #[derive(Debug)]
 pub struct Settings {
@@ -43,64 +54,67 @@ pub struct ProfileSettings {
     pub preemption: Option<Preemption>,
 }
 
-/// Of how many nodes it is found out who would have to go, before one is chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Preemption {
-    pub min_candidate_nodes_percentage: u8,
-    pub min_candidate_nodes_absolute: usize,
-}
-
-impl Default for Preemption {
-    fn default() -> Self {
-        Preemption {
-            min_candidate_nodes_percentage: 10,
-            min_candidate_nodes_absolute: 100,
-        }
-    }
-}
-
 #[derive(Debug)]
 pub struct Engine {
-    settings: Settings,
+    profiles: Vec<ProfileSettings>,
+    by_name: HashMap<Box<str>, usize>,
     cluster: Cluster,
     search: Search,
+    queue: Queue,
+    nominations: Nominations,
+    budgets: Budgets,
+    /// Grows with everything that can change a decision.
+    version: u64,
+    /// What is to be said before another pod is tried.
+    notices: VecDeque<Outcome>,
 }
 
 impl Engine {
+    /// Of several profiles with one name, the first counts.
     pub fn new(settings: Settings) -> Engine {
+        let backoff = Backoff {
+            initial: settings.pod_initial_backoff,
+            max: settings.pod_max_backoff,
+        };
+        let mut by_name = HashMap::new();
+        for (index, known) in settings.profiles.iter().enumerate() {
+            let name = known.profile.scheduler_name.clone();
+            by_name.entry(name).or_insert(index);
+        }
         Engine {
-            settings,
+            profiles: settings.profiles,
+            by_name,
             cluster: Cluster::default(),
             search: Search::default(),
+            queue: Queue::new(backoff, settings.pod_max_unschedulable),
+            nominations: Nominations::default(),
+            budgets: Budgets::default(),
+            version: 0,
+            notices: VecDeque::new(),
         }
-    }
-
-    /// Takes note of what happened. Pods that it may help are tried again.
-    pub fn apply(&mut self, _change: Change, _now: Instant) {}
-
-    /// Decides about one pod, if one is due.
-    pub fn next(&mut self, _now: Instant) -> Option<Outcome> {
-        None
     }
 
     /// When to ask again though nothing happened.
     pub fn wakes_at(&self) -> Option<Instant> {
-        None
+        self.queue.wakes_at()
     }
 
     /// How many pods wait, and where.
     pub fn pending(&self) -> Pending {
-        Pending::default()
+        self.queue.pending()
     }
 
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
+    pub fn nominations(&self) -> &Nominations {
+        &self.nominations
+    }
+
     /// The profile of the pods that name this scheduler.
     pub fn profile(&self, scheduler_name: &str) -> Option<&Profile> {
-        let mut profiles = self.settings.profiles.iter();
-        let found = profiles.find(|known| *known.profile.scheduler_name == *scheduler_name);
-        found.map(|known| &known.profile)
+        let index = self.by_name.get(scheduler_name)?;
+        Some(&self.profiles.get(*index)?.profile)
     }
 }
