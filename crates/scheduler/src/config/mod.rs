@@ -19,6 +19,7 @@ mod form;
 mod places;
 mod plugins;
 mod registry;
+mod settings;
 #[cfg(test)]
 mod tests;
 
@@ -27,12 +28,8 @@ use std::time::Duration;
 use rhumb_meta::field::{Error, ErrorList, Path};
 use rhumb_meta::{FileError, read_file};
 
-pub use args::{
-    BalancedAllocationArgs, DefaultConstraint, DefaultPreemptionArgs, InterPodAffinityArgs,
-    NodeAffinityArgs, NodeResourcesFitArgs, PluginArgs, PodTopologySpreadArgs, ResourceWeight,
-    ScoringStrategy, ShapePoint,
-};
-pub use plugins::{Enabled, Plugin, Plugins};
+pub use args::PluginArgs;
+pub use plugins::{Enabled, Plugins};
 
 use form::File;
 use places::Places;

@@ -6,25 +6,10 @@ use rhumb_meta::field::{Error, ErrorList, Path};
 use super::form::{self, PluginSet};
 use super::registry::{self, KNOWN, Known, POINTS, Point};
 
-/// A plugin that has a say about nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Plugin {
-    NodeUnschedulable,
-    NodeName,
-    TaintToleration,
-    NodeAffinity,
-    NodePorts,
-    NodeResourcesFit,
-    PodTopologySpread,
-    InterPodAffinity,
-    NodeResourcesBalancedAllocation,
-    ImageLocality,
-}
-
 /// A plugin of a profile, and what it is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Enabled {
-    pub plugin: Plugin,
+    pub name: &'static str,
     pub filters: bool,
     /// 0 if it has no say in which node is better.
     pub weight: i64,
@@ -34,8 +19,6 @@ pub struct Enabled {
 pub struct Plugins {
     /// In the order in which they are asked.
     pub about_nodes: Vec<Enabled>,
-    /// Pods wait for their gates.
-    pub scheduling_gates: bool,
     /// Pods that find no room may take that of others.
     pub preemption: bool,
 }
@@ -60,7 +43,6 @@ impl Plugins {
         check_indispensable(&at, &path, errors);
         Plugins {
             about_nodes: about_nodes(&at, &path, errors),
-            scheduling_gates: has(&at(Point::PreEnqueue), "SchedulingGates"),
             preemption: has(&at(Point::PostFilter), "DefaultPreemption"),
         }
     }
@@ -176,6 +158,7 @@ fn check_indispensable(at: &dyn Fn(Point) -> Vec<Entry>, path: &Path<'_>, errors
     for (point, name) in [
         (Point::QueueSort, "PrioritySort"),
         (Point::Bind, "DefaultBinder"),
+        (Point::PreEnqueue, "SchedulingGates"),
     ] {
         if !has(&at(point), name) {
             let detail = format!("{name} cannot be disabled: rhumb has no other plugin for it");
@@ -216,10 +199,16 @@ fn about_nodes(
         .filter(|(known, _)| !has(&filters, known.name));
     let all = filters.iter().chain(only_score);
     all.filter_map(|(known, _)| {
+        let ours = known.about_nodes()?;
         Some(Enabled {
-            plugin: known.plugin?,
-            filters: has(&filters, known.name),
-            weight: weight(known.name),
+            name: ours.name,
+            filters: has(&filters, ours.name),
+            // One that never has anything to say of it need not be asked.
+            weight: if ours.weight > 0 {
+                weight(ours.name)
+            } else {
+                0
+            },
         })
     })
     .collect()

@@ -1,6 +1,6 @@
 //! The plugins that there are, and where each has a say.
 
-use super::plugins::Plugin;
+use crate::plugins;
 
 /// Where plugins have a say, in upstream's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,77 +72,56 @@ pub(super) struct Known {
     pub(super) points: &'static [Point],
     /// By default.
     pub(super) weight: i32,
-    /// Ours, if it has a say about nodes. What upstream has on by default and we do not have can be named, and says
-    /// nothing.
-    pub(super) plugin: Option<Plugin>,
+}
+
+impl Known {
+    /// What makes it, if it has a say about nodes. What upstream has on by default and we do not have can be named, and
+    /// says nothing.
+    pub(super) fn about_nodes(&self) -> Option<&'static plugins::Known> {
+        plugins::known()
+            .iter()
+            .find(|known| known.name == self.name)
+    }
 }
 
 const BOTH: &[Point] = &[PreFilter, Filter, PreScore, Score];
 
 /// Those that are on by default, in upstream's order.
 pub(super) const KNOWN: &[Known] = &[
-    known("SchedulingGates", &[PreEnqueue], 0, None),
-    known("PrioritySort", &[QueueSort], 0, None),
-    known(
-        "NodeUnschedulable",
-        &[Filter],
-        0,
-        Some(Plugin::NodeUnschedulable),
-    ),
-    known("NodeName", &[Filter], 0, Some(Plugin::NodeName)),
-    known(
-        "TaintToleration",
-        &[Filter, PreScore, Score],
-        3,
-        Some(Plugin::TaintToleration),
-    ),
-    known("NodeAffinity", BOTH, 2, Some(Plugin::NodeAffinity)),
-    known(
-        "NodePorts",
-        &[PreFilter, Filter],
-        0,
-        Some(Plugin::NodePorts),
-    ),
+    known("SchedulingGates", &[PreEnqueue], 0),
+    known("PrioritySort", &[QueueSort], 0),
+    known("NodeUnschedulable", &[Filter], 0),
+    known("NodeName", &[Filter], 0),
+    known("TaintToleration", &[Filter, PreScore, Score], 3),
+    known("NodeAffinity", BOTH, 2),
+    known("NodePorts", &[PreFilter, Filter], 0),
     known(
         "NodeResourcesFit",
         &[PreFilter, Filter, PreScore, Score, PlacementScore],
         1,
-        Some(Plugin::NodeResourcesFit),
     ),
-    known("VolumeRestrictions", &[PreFilter, Filter], 0, None),
-    known("NodeVolumeLimits", &[PreFilter, Filter], 0, None),
+    known("VolumeRestrictions", &[PreFilter, Filter], 0),
+    known("NodeVolumeLimits", &[PreFilter, Filter], 0),
     known(
         "VolumeBinding",
         &[PreFilter, Filter, Reserve, PreBind, PreScore, Score],
         0,
-        None,
     ),
-    known("VolumeZone", &[PreFilter, Filter], 0, None),
-    known(
-        "PodTopologySpread",
-        BOTH,
-        2,
-        Some(Plugin::PodTopologySpread),
-    ),
-    known("InterPodAffinity", BOTH, 2, Some(Plugin::InterPodAffinity)),
+    known("VolumeZone", &[PreFilter, Filter], 0),
+    known("PodTopologySpread", BOTH, 2),
+    known("InterPodAffinity", BOTH, 2),
     known(
         "DynamicResources",
         &[
             PreEnqueue, PreFilter, Filter, PostFilter, Score, Reserve, PreBind,
         ],
         2,
-        None,
     ),
-    known("DefaultPreemption", &[PreEnqueue, PostFilter], 0, None),
-    known(
-        "NodeResourcesBalancedAllocation",
-        &[PreScore, Score],
-        1,
-        Some(Plugin::NodeResourcesBalancedAllocation),
-    ),
-    known("ImageLocality", &[Score], 1, Some(Plugin::ImageLocality)),
-    known("DefaultBinder", &[Bind], 0, None),
-    known("NodeDeclaredFeatures", &[PreFilter, Filter], 0, None),
+    known("DefaultPreemption", &[PreEnqueue, PostFilter], 0),
+    known("NodeResourcesBalancedAllocation", &[PreScore, Score], 1),
+    known("ImageLocality", &[Score], 1),
+    known("DefaultBinder", &[Bind], 0),
+    known("NodeDeclaredFeatures", &[PreFilter, Filter], 0),
 ];
 
 /// What upstream has beside those, off by default.
@@ -160,17 +139,11 @@ const REMOVED: [&str; 4] = [
     "GCEPDLimits",
 ];
 
-const fn known(
-    name: &'static str,
-    points: &'static [Point],
-    weight: i32,
-    plugin: Option<Plugin>,
-) -> Known {
+const fn known(name: &'static str, points: &'static [Point], weight: i32) -> Known {
     Known {
         name,
         points,
         weight,
-        plugin,
     }
 }
 

@@ -1,4 +1,7 @@
 use super::*;
+use crate::model::NodePolicy;
+use crate::plugins::node_resources_fit::{ResourceWeight, ShapePoint, Strategy};
+use crate::plugins::pod_topology_spread::DefaultConstraints;
 
 const HEAD: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
 
@@ -12,18 +15,19 @@ fn plugins(text: &str) -> Vec<String> {
     let profile = read(text).profiles.remove(0);
     let shown = profile.plugins.about_nodes.iter().map(|one| {
         let filters = if one.filters { "f" } else { "-" };
-        format!("{:?} {filters} {}", one.plugin, one.weight)
+        format!("{} {filters} {}", one.name, one.weight)
     });
     shown.collect()
 }
 
-const DEFAULTS: [&str; 10] = [
+const DEFAULTS: [&str; 11] = [
     "NodeUnschedulable f 0",
     "NodeName f 0",
     "TaintToleration f 3",
     "NodeAffinity f 2",
     "NodePorts f 0",
     "NodeResourcesFit f 1",
+    "VolumeBinding f 0",
     "PodTopologySpread f 2",
     "InterPodAffinity f 2",
     "NodeResourcesBalancedAllocation - 1",
@@ -44,19 +48,7 @@ fn a_file_that_says_nothing_gives_the_defaults() {
     }
     assert_eq!(plugins(""), DEFAULTS);
     let profile = Profile::default();
-    assert!(profile.plugins.preemption && profile.plugins.scheduling_gates);
-    let spread = &profile.args.pod_topology_spread.defaults;
-    let spread: Vec<(&str, i32)> = spread
-        .iter()
-        .map(|one| (one.topology_key.as_str(), one.max_skew))
-        .collect();
-    assert_eq!(
-        spread,
-        [
-            ("kubernetes.io/hostname", 3),
-            ("topology.kubernetes.io/zone", 5)
-        ]
-    );
+    assert!(profile.plugins.preemption);
 }
 
 #[test]
@@ -106,6 +98,7 @@ fn plugins_are_what_upstream_makes_of_the_file() {
                 "NodeAffinity f 0",
                 "NodePorts f 0",
                 "NodeResourcesFit f 0",
+                "VolumeBinding f 0",
                 "PodTopologySpread f 0",
                 "InterPodAffinity f 0",
                 "ImageLocality - 1",
@@ -132,9 +125,8 @@ fn plugins_are_what_upstream_makes_of_the_file() {
         let text = format!("profiles:\n- plugins: {{{said}}}\n");
         assert_eq!(plugins(&text), want, "{said}");
     }
-    let quiet = "profiles:\n- plugins:\n    postFilter: {disabled: [{name: '*'}]}\n    preEnqueue: {disabled: [{name: SchedulingGates}]}\n";
-    let quiet = read(quiet).profiles.remove(0).plugins;
-    assert!(!quiet.preemption && !quiet.scheduling_gates);
+    let quiet = read("profiles:\n- plugins: {postFilter: {disabled: [{name: '*'}]}}\n");
+    assert!(!quiet.profiles[0].plugins.preemption);
 }
 
 #[test]
@@ -209,42 +201,45 @@ profiles:
         (&*b.scheduler_name, b.percentage_of_nodes_to_score),
         ("b", 30)
     );
-    let args = &b.args;
+    assert_eq!(b.args.preemption.min_candidate_nodes_percentage, 0);
+    assert_eq!(b.args.preemption.min_candidate_nodes_absolute, 100);
+    let args = &b.args.about_nodes;
     assert_eq!(args.inter_pod_affinity.hard_pod_affinity_weight, 0);
     assert!(
         args.inter_pod_affinity
             .ignore_preferred_terms_of_existing_pods
     );
-    assert_eq!(args.default_preemption.min_candidate_nodes_percentage, 0);
-    assert_eq!(args.default_preemption.min_candidate_nodes_absolute, 100);
+    let weights = |resources: &[ResourceWeight]| -> Vec<(String, i64)> {
+        let resources = resources.iter();
+        resources
+            .map(|one| (one.name.to_string(), one.weight))
+            .collect()
+    };
+    let pair = |name: &str, weight: i64| (name.to_owned(), weight);
     assert_eq!(
-        args.balanced_allocation.resources,
-        ["cpu", "nvidia.com/gpu"]
+        weights(&args.node_resources_balanced_allocation.resources),
+        [pair("cpu", 1), pair("nvidia.com/gpu", 1)]
     );
     let fit = &args.node_resources_fit;
-    assert_eq!(fit.ignored_resources, ["example.com/foo"]);
-    assert_eq!(fit.ignored_resource_groups, ["example.org"]);
-    let weights: Vec<_> = fit
-        .resources
-        .iter()
-        .map(|one| (&*one.name, one.weight))
-        .collect();
-    assert_eq!(weights, [("cpu", 3), ("memory", 1)]);
+    assert!(fit.ignored_resources.contains("example.com/foo"));
+    assert!(fit.ignored_resource_groups.contains("example.org"));
+    assert_eq!(weights(&fit.resources), [pair("cpu", 3), pair("memory", 1)]);
     let point = |utilization, score| ShapePoint { utilization, score };
     assert_eq!(
         fit.strategy,
-        ScoringStrategy::RequestedToCapacityRatio(vec![point(0, 0), point(100, 10)])
+        Strategy::RequestedToCapacityRatio(vec![point(0, 0), point(100, 10)])
     );
-    let spread = &args.pod_topology_spread;
-    assert!(
-        !spread.is_system && spread.defaults.len() == 1,
-        "{spread:?}"
-    );
+    let DefaultConstraints::List(spread) = &args.pod_topology_spread else {
+        panic!("{args:?}");
+    };
+    assert_eq!(spread.len(), 1);
+    assert_eq!(spread[0].node_taints_policy, NodePolicy::Honor);
     let nodes = &args.node_affinity;
-    assert_eq!(
-        nodes.required.terms.as_ref().map(|terms| terms.len()),
-        Some(2)
-    );
+    let terms = nodes
+        .required
+        .as_ref()
+        .and_then(|nodes| nodes.terms.as_ref());
+    assert_eq!(terms.map(|terms| terms.len()), Some(2));
     assert_eq!(nodes.preferred.len(), 1);
     assert_eq!(a.args, PluginArgs::default());
 }

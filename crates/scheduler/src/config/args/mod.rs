@@ -8,56 +8,18 @@ mod spread;
 use rhumb_meta::field::{Error, ErrorList, Path};
 
 pub(super) use form::Args;
-pub use node_affinity::NodeAffinityArgs;
-pub use resources::{
-    BalancedAllocationArgs, NodeResourcesFitArgs, ResourceWeight, ScoringStrategy, ShapePoint,
-};
-pub use spread::{DefaultConstraint, PodTopologySpreadArgs};
 
 use super::form::PluginConfig;
 use super::registry;
+use crate::engine::Preemption;
+use crate::plugins;
+use crate::plugins::inter_pod_affinity::InterPodAffinity;
 
 /// What all plugins of a profile are told.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PluginArgs {
-    pub default_preemption: DefaultPreemptionArgs,
-    pub inter_pod_affinity: InterPodAffinityArgs,
-    pub node_affinity: NodeAffinityArgs,
-    pub node_resources_fit: NodeResourcesFitArgs,
-    pub balanced_allocation: BalancedAllocationArgs,
-    pub pod_topology_spread: PodTopologySpreadArgs,
-}
-
-/// How many nodes preemption looks at before it chooses among them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DefaultPreemptionArgs {
-    pub min_candidate_nodes_percentage: i32,
-    pub min_candidate_nodes_absolute: i32,
-}
-
-impl Default for DefaultPreemptionArgs {
-    fn default() -> DefaultPreemptionArgs {
-        DefaultPreemptionArgs {
-            min_candidate_nodes_percentage: 10,
-            min_candidate_nodes_absolute: 100,
-        }
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InterPodAffinityArgs {
-    /// What required affinity of existing pods counts for in scores.
-    pub hard_pod_affinity_weight: i32,
-    pub ignore_preferred_terms_of_existing_pods: bool,
-}
-
-impl Default for InterPodAffinityArgs {
-    fn default() -> InterPodAffinityArgs {
-        InterPodAffinityArgs {
-            hard_pod_affinity_weight: 1,
-            ignore_preferred_terms_of_existing_pods: false,
-        }
-    }
+    pub about_nodes: plugins::Args,
+    pub preemption: Preemption,
 }
 
 impl PluginArgs {
@@ -85,32 +47,24 @@ impl PluginArgs {
 
     fn set(&mut self, plugin: &str, args: &Args, path: &Path<'_>, errors: &mut ErrorList) {
         args.check(plugin, path, errors);
+        let about = &mut self.about_nodes;
         match plugin {
-            "DefaultPreemption" => self.default_preemption = preemption(args, path, errors),
-            "InterPodAffinity" => self.inter_pod_affinity = affinity(args, path, errors),
-            "NodeAffinity" => self.node_affinity = NodeAffinityArgs::read(args, path, errors),
-            "NodeResourcesFit" => {
-                self.node_resources_fit = NodeResourcesFitArgs::read(args, path, errors);
-            }
+            "DefaultPreemption" => self.preemption = preemption(args, path, errors),
+            "InterPodAffinity" => about.inter_pod_affinity = affinity(args, path, errors),
+            "NodeAffinity" => about.node_affinity = node_affinity::read(args, path, errors),
+            "NodeResourcesFit" => about.node_resources_fit = resources::fit(args, path, errors),
             "NodeResourcesBalancedAllocation" => {
-                self.balanced_allocation = BalancedAllocationArgs::read(args, path, errors);
+                about.node_resources_balanced_allocation = resources::balanced(args, path, errors);
             }
-            "PodTopologySpread" => {
-                self.pod_topology_spread = PodTopologySpreadArgs::read(args, path, errors);
-            }
+            "PodTopologySpread" => about.pod_topology_spread = spread::read(args, path, errors),
             _ => {}
         }
     }
 }
 
-fn preemption(args: &Args, path: &Path<'_>, errors: &mut ErrorList) -> DefaultPreemptionArgs {
-    let defaults = DefaultPreemptionArgs::default();
-    let percentage = args
-        .min_candidate_nodes_percentage
-        .unwrap_or(defaults.min_candidate_nodes_percentage);
-    let absolute = args
-        .min_candidate_nodes_absolute
-        .unwrap_or(defaults.min_candidate_nodes_absolute);
+fn preemption(args: &Args, path: &Path<'_>, errors: &mut ErrorList) -> Preemption {
+    let percentage = args.min_candidate_nodes_percentage.unwrap_or(10);
+    let absolute = args.min_candidate_nodes_absolute.unwrap_or(100);
     let percentage_path = path.child("minCandidateNodesPercentage");
     let absolute_path = path.child("minCandidateNodesAbsolute");
     let mut refuse = |path: &Path<'_>, value: i32, detail: &str| {
@@ -124,24 +78,20 @@ fn preemption(args: &Args, path: &Path<'_>, errors: &mut ErrorList) -> DefaultPr
     }
     if percentage == 0 && absolute == 0 {
         let detail = |other: &str| format!("cannot be zero at the same time as {other}");
-        refuse(
-            &percentage_path,
-            percentage,
-            &detail("minCandidateNodesAbsolute"),
+        let (of_percentage, of_absolute) = (
+            detail("minCandidateNodesAbsolute"),
+            detail("minCandidateNodesPercentage"),
         );
-        refuse(
-            &absolute_path,
-            absolute,
-            &detail("minCandidateNodesPercentage"),
-        );
+        refuse(&percentage_path, percentage, &of_percentage);
+        refuse(&absolute_path, absolute, &of_absolute);
     }
-    DefaultPreemptionArgs {
-        min_candidate_nodes_percentage: percentage,
-        min_candidate_nodes_absolute: absolute,
+    Preemption {
+        min_candidate_nodes_percentage: u8::try_from(percentage).unwrap_or_default(),
+        min_candidate_nodes_absolute: usize::try_from(absolute).unwrap_or_default(),
     }
 }
 
-fn affinity(args: &Args, path: &Path<'_>, errors: &mut ErrorList) -> InterPodAffinityArgs {
+fn affinity(args: &Args, path: &Path<'_>, errors: &mut ErrorList) -> InterPodAffinity {
     let weight = args.hard_pod_affinity_weight.unwrap_or(1);
     if !(0..=100).contains(&weight) {
         errors.push(Error::invalid(
@@ -150,8 +100,8 @@ fn affinity(args: &Args, path: &Path<'_>, errors: &mut ErrorList) -> InterPodAff
             "not in valid range [0, 100]",
         ));
     }
-    InterPodAffinityArgs {
-        hard_pod_affinity_weight: weight,
+    InterPodAffinity {
+        hard_pod_affinity_weight: i64::from(weight),
         ignore_preferred_terms_of_existing_pods: args
             .ignore_preferred_terms_of_existing_pods
             .unwrap_or_default(),

@@ -7,6 +7,7 @@ use rhumb_meta::labels::{Operator, Requirement as LabelRequirement, Selector};
 
 use super::form::{Args, NodeAffinity, Requirement, Term};
 use crate::model::{NodeMatch, NodeRequirement, NodeSelector, NodeTerm, PreferredNodes};
+use crate::plugins::node_affinity::AddedAffinity;
 
 const OPERATORS: [(&str, Operator); 6] = [
     ("In", Operator::In),
@@ -17,36 +18,20 @@ const OPERATORS: [(&str, Operator); 6] = [
     ("Lt", Operator::LessThan),
 ];
 
-/// What is added to what each pod says itself.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NodeAffinityArgs {
-    /// Only nodes that this selects.
-    pub required: NodeSelector,
-    pub preferred: PreferredNodes,
-}
-
-impl Default for NodeAffinityArgs {
-    fn default() -> NodeAffinityArgs {
-        NodeAffinityArgs {
-            required: NodeSelector::default(),
-            preferred: Arc::new([]),
-        }
-    }
-}
-
-impl NodeAffinityArgs {
-    pub(super) fn read(args: &Args, path: &Path<'_>, errors: &mut ErrorList) -> NodeAffinityArgs {
-        let Some(added) = &args.added_affinity else {
-            return NodeAffinityArgs::default();
-        };
-        let path = path.child("addedAffinity");
-        NodeAffinityArgs {
-            required: NodeSelector {
+pub(super) fn read(args: &Args, path: &Path<'_>, errors: &mut ErrorList) -> AddedAffinity {
+    let Some(added) = &args.added_affinity else {
+        return AddedAffinity::default();
+    };
+    let path = path.child("addedAffinity");
+    let terms = required(added, &path, errors);
+    AddedAffinity {
+        required: terms.map(|terms| {
+            Arc::new(NodeSelector {
                 labels: None,
-                terms: required(added, &path, errors),
-            },
-            preferred: preferred(added, &path, errors),
-        }
+                terms: Some(terms),
+            })
+        }),
+        preferred: preferred(added, &path, errors),
     }
 }
 

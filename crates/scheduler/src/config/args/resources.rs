@@ -3,7 +3,9 @@
 use rhumb_meta::field::{Error, ErrorList, Path};
 use rhumb_meta::validation::qualified_name;
 
-use super::form::{Args, Point, ResourceSpec, ScoringStrategy as StrategyForm};
+use super::form::{Args, Point, ResourceSpec, ScoringStrategy};
+use crate::plugins::node_resources_balanced_allocation::NodeResourcesBalancedAllocation;
+use crate::plugins::node_resources_fit::{NodeResourcesFit, ResourceWeight, ShapePoint, Strategy};
 
 const STRATEGIES: [&str; 3] = [
     "LeastAllocated",
@@ -11,98 +13,35 @@ const STRATEGIES: [&str; 3] = [
     "RequestedToCapacityRatio",
 ];
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeResourcesFitArgs {
-    /// Extended resources that nobody counts here.
-    pub ignored_resources: Vec<String>,
-    /// What those are prefixed with: `example.com` is all of `example.com/…`.
-    pub ignored_resource_groups: Vec<String>,
-    pub strategy: ScoringStrategy,
-    pub resources: Vec<ResourceWeight>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ScoringStrategy {
-    LeastAllocated,
-    MostAllocated,
-    RequestedToCapacityRatio(Vec<ShapePoint>),
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ResourceWeight {
-    pub name: String,
-    pub weight: i64,
-}
-
-/// What a node is worth at some utilization, from 0 to 10.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ShapePoint {
-    pub utilization: i32,
-    pub score: i32,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BalancedAllocationArgs {
-    pub resources: Vec<String>,
-}
-
-impl Default for NodeResourcesFitArgs {
-    fn default() -> NodeResourcesFitArgs {
-        NodeResourcesFitArgs {
-            ignored_resources: Vec::new(),
-            ignored_resource_groups: Vec::new(),
-            strategy: ScoringStrategy::LeastAllocated,
-            resources: weights(&[]),
+pub(super) fn fit(args: &Args, path: &Path<'_>, errors: &mut ErrorList) -> NodeResourcesFit {
+    let ignored = args.ignored_resources.as_deref().unwrap_or_default();
+    let groups = args.ignored_resource_groups.as_deref().unwrap_or_default();
+    check_names(ignored, &path.child("ignoredResources"), errors);
+    let groups_path = path.child("ignoredResourceGroups");
+    for (index, group) in groups.iter().enumerate() {
+        if group.contains('/') {
+            let path = groups_path.index(index);
+            let detail = "resource group name can't contain '/'";
+            errors.push(Error::invalid(&path, group.as_str(), detail));
         }
     }
-}
-
-impl Default for BalancedAllocationArgs {
-    fn default() -> BalancedAllocationArgs {
-        let resources = weights(&[]).into_iter();
-        BalancedAllocationArgs {
-            resources: resources.map(|resource| resource.name).collect(),
-        }
+    check_names(groups, &groups_path, errors);
+    let set = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
+    let mut read = NodeResourcesFit {
+        ignored_resources: set(ignored),
+        ignored_resource_groups: set(groups),
+        ..NodeResourcesFit::default()
+    };
+    if let Some(form) = &args.scoring_strategy {
+        let path = path.child("scoringStrategy");
+        read.strategy = strategy(form, &path, errors);
+        read.resources = weights(form.resources.as_deref().unwrap_or_default());
+        check_weights(&read.resources, &path.child("resources"), errors);
     }
+    read
 }
 
-impl NodeResourcesFitArgs {
-    pub(super) fn read(
-        args: &Args,
-        path: &Path<'_>,
-        errors: &mut ErrorList,
-    ) -> NodeResourcesFitArgs {
-        let ignored = args.ignored_resources.clone().unwrap_or_default();
-        let groups = args.ignored_resource_groups.clone().unwrap_or_default();
-        check_names(&ignored, &path.child("ignoredResources"), errors);
-        let groups_path = path.child("ignoredResourceGroups");
-        for (index, group) in groups.iter().enumerate() {
-            if group.contains('/') {
-                let detail = "resource group name can't contain '/'";
-                errors.push(Error::invalid(
-                    &groups_path.index(index),
-                    group.as_str(),
-                    detail,
-                ));
-            }
-        }
-        check_names(&groups, &groups_path, errors);
-        let mut read = NodeResourcesFitArgs {
-            ignored_resources: ignored,
-            ignored_resource_groups: groups,
-            ..NodeResourcesFitArgs::default()
-        };
-        if let Some(form) = &args.scoring_strategy {
-            let path = path.child("scoringStrategy");
-            read.strategy = strategy(form, &path, errors);
-            read.resources = weights(form.resources.as_deref().unwrap_or_default());
-            check_weights(&read.resources, &path.child("resources"), errors);
-        }
-        read
-    }
-}
-
-fn strategy(form: &StrategyForm, path: &Path<'_>, errors: &mut ErrorList) -> ScoringStrategy {
+fn strategy(form: &ScoringStrategy, path: &Path<'_>, errors: &mut ErrorList) -> Strategy {
     let type_ = form.type_.as_deref().unwrap_or_default();
     let ratio_path = path.child("requestedToCapacityRatio");
     let ratio = form.requested_to_capacity_ratio.as_ref();
@@ -111,17 +50,17 @@ fn strategy(form: &StrategyForm, path: &Path<'_>, errors: &mut ErrorList) -> Sco
         errors.push(Error::forbidden(&ratio_path, detail));
     }
     match (type_, ratio) {
-        ("LeastAllocated", _) => ScoringStrategy::LeastAllocated,
-        ("MostAllocated", _) => ScoringStrategy::MostAllocated,
+        ("LeastAllocated", _) => Strategy::LeastAllocated,
+        ("MostAllocated", _) => Strategy::MostAllocated,
         ("RequestedToCapacityRatio", Some(ratio)) => {
             let shape = ratio.shape.as_deref().unwrap_or_default();
             check_shape(shape, &ratio_path.child("shape"), errors);
-            ScoringStrategy::RequestedToCapacityRatio(shape.iter().map(ShapePoint::from).collect())
+            Strategy::RequestedToCapacityRatio(shape.iter().map(point).collect())
         }
         ("RequestedToCapacityRatio", None) => {
             let detail = "must be specified when type is RequestedToCapacityRatio";
             errors.push(Error::required(&ratio_path, detail));
-            ScoringStrategy::LeastAllocated
+            Strategy::LeastAllocated
         }
         _ => {
             errors.push(Error::not_supported(
@@ -129,51 +68,45 @@ fn strategy(form: &StrategyForm, path: &Path<'_>, errors: &mut ErrorList) -> Sco
                 type_,
                 &STRATEGIES,
             ));
-            ScoringStrategy::LeastAllocated
+            Strategy::LeastAllocated
         }
     }
 }
 
-impl From<&Point> for ShapePoint {
-    fn from(point: &Point) -> ShapePoint {
-        ShapePoint {
-            utilization: point.utilization,
-            score: point.score,
-        }
+fn point(point: &Point) -> ShapePoint {
+    ShapePoint {
+        utilization: i64::from(point.utilization),
+        score: i64::from(point.score),
     }
 }
 
-impl BalancedAllocationArgs {
-    pub(super) fn read(
-        args: &Args,
-        path: &Path<'_>,
-        errors: &mut ErrorList,
-    ) -> BalancedAllocationArgs {
-        let path = path.child("resources");
-        let mut names: Vec<String> = Vec::new();
-        let resources = weights(args.resources.as_deref().unwrap_or_default());
-        for (index, ResourceWeight { name, weight }) in resources.into_iter().enumerate() {
-            let path = path.index(index);
-            if names.contains(&name) {
-                errors.push(Error::duplicate(&path.child("name"), name.as_str()));
-            }
-            if weight != 1 {
-                errors.push(Error::invalid(&path.child("weight"), weight, "must be 1"));
-            }
-            names.push(name);
+pub(super) fn balanced(
+    args: &Args,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) -> NodeResourcesBalancedAllocation {
+    let path = path.child("resources");
+    let resources = weights(args.resources.as_deref().unwrap_or_default());
+    for (index, ResourceWeight { name, weight }) in resources.iter().enumerate() {
+        let path = path.index(index);
+        if resources[..index].iter().any(|other| other.name == *name) {
+            errors.push(Error::duplicate(&path.child("name"), &**name));
         }
-        BalancedAllocationArgs { resources: names }
+        if *weight != 1 {
+            errors.push(Error::invalid(&path.child("weight"), *weight, "must be 1"));
+        }
     }
+    NodeResourcesBalancedAllocation { resources }
 }
 
 /// Processor and memory if nothing is said; a weight that is not said is 1.
 fn weights(said: &[ResourceSpec]) -> Vec<ResourceWeight> {
     let weight = |name: &str, weight: i64| ResourceWeight {
-        name: name.to_owned(),
+        name: name.into(),
         weight: if weight == 0 { 1 } else { weight },
     };
     if said.is_empty() {
-        return vec![weight("cpu", 1), weight("memory", 1)];
+        return ResourceWeight::usual();
     }
     let said = said.iter();
     said.map(|one| weight(&one.name, one.weight)).collect()

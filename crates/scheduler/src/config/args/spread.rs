@@ -1,90 +1,44 @@
 //! How pods are spread that say nothing about it themselves.
 
 use rhumb_meta::field::{Error, ErrorList, Path};
+use rhumb_meta::labels::Selector;
 use rhumb_meta::validation::qualified_name;
 
 use super::form::{Args, Constraint};
-use crate::model::{NodePolicy, WhenUnsatisfiable};
+use crate::model::{NodePolicy, SpreadConstraint, WhenUnsatisfiable};
+use crate::plugins::pod_topology_spread::DefaultConstraints;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PodTopologySpreadArgs {
-    /// For pods that belong to a service or a controller, which says which pods count.
-    pub defaults: Vec<DefaultConstraint>,
-    /// Nobody chose them: nodes without the topology are not left out then.
-    pub is_system: bool,
-}
-
-/// As in a pod, but for the selector.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DefaultConstraint {
-    pub max_skew: i32,
-    pub topology_key: String,
-    pub when_unsatisfiable: WhenUnsatisfiable,
-    pub min_domains: Option<i32>,
-    pub node_affinity_policy: NodePolicy,
-    pub node_taints_policy: NodePolicy,
-}
-
-impl Default for PodTopologySpreadArgs {
-    fn default() -> PodTopologySpreadArgs {
-        let anyway = |topology_key: &str, max_skew: i32| DefaultConstraint {
-            max_skew,
-            topology_key: topology_key.to_owned(),
-            when_unsatisfiable: WhenUnsatisfiable::ScheduleAnyway,
-            min_domains: None,
-            node_affinity_policy: NodePolicy::Honor,
-            node_taints_policy: NodePolicy::Ignore,
-        };
-        PodTopologySpreadArgs {
-            defaults: vec![
-                anyway("kubernetes.io/hostname", 3),
-                anyway("topology.kubernetes.io/zone", 5),
-            ],
-            is_system: true,
-        }
+pub(super) fn read(args: &Args, path: &Path<'_>, errors: &mut ErrorList) -> DefaultConstraints {
+    let constraints = args.default_constraints.as_deref().unwrap_or_default();
+    let type_ = args
+        .defaulting_type
+        .as_deref()
+        .filter(|said| !said.is_empty());
+    let type_ = type_.unwrap_or("System");
+    let type_path = path.child("defaultingType");
+    match type_ {
+        "System" if !constraints.is_empty() => errors.push(Error::invalid(
+            &type_path,
+            type_,
+            "when .defaultConstraints are not empty",
+        )),
+        "System" | "List" => {}
+        _ => errors.push(Error::not_supported(&type_path, type_, &["System", "List"])),
     }
-}
-
-impl PodTopologySpreadArgs {
-    pub(super) fn read(
-        args: &Args,
-        path: &Path<'_>,
-        errors: &mut ErrorList,
-    ) -> PodTopologySpreadArgs {
-        let constraints = args.default_constraints.as_deref().unwrap_or_default();
-        let type_ = args
-            .defaulting_type
-            .as_deref()
-            .filter(|said| !said.is_empty());
-        let type_ = type_.unwrap_or("System");
-        let type_path = path.child("defaultingType");
-        match type_ {
-            "System" if !constraints.is_empty() => errors.push(Error::invalid(
-                &type_path,
-                type_,
-                "when .defaultConstraints are not empty",
-            )),
-            "System" | "List" => {}
-            _ => errors.push(Error::not_supported(&type_path, type_, &["System", "List"])),
-        }
-        let path = path.child("defaultConstraints");
-        for index in 0..constraints.len() {
-            check(constraints, index, &path, errors);
-        }
-        if type_ == "System" {
-            return PodTopologySpreadArgs::default();
-        }
-        let read = constraints.iter().enumerate();
-        let read = read.filter_map(|(index, one)| one.read(&path.index(index), errors));
-        PodTopologySpreadArgs {
-            defaults: read.collect(),
-            is_system: false,
-        }
+    let path = path.child("defaultConstraints");
+    for index in 0..constraints.len() {
+        check(constraints, index, &path, errors);
     }
+    if type_ == "System" {
+        return DefaultConstraints::System;
+    }
+    let read = constraints.iter().enumerate();
+    let read = read.filter_map(|(index, one)| one.read(&path.index(index), errors));
+    DefaultConstraints::List(read.collect())
 }
 
 impl Constraint {
-    fn read(&self, path: &Path<'_>, errors: &mut ErrorList) -> Option<DefaultConstraint> {
+    fn read(&self, path: &Path<'_>, errors: &mut ErrorList) -> Option<SpreadConstraint> {
         let mut policy =
             |name: &str, said: &Option<String>, default: NodePolicy| match said.as_deref() {
                 None => default,
@@ -96,7 +50,7 @@ impl Constraint {
                     default
                 }
             };
-        Some(DefaultConstraint {
+        Some(SpreadConstraint {
             node_affinity_policy: policy(
                 "nodeAffinityPolicy",
                 &self.node_affinity_policy,
@@ -108,7 +62,9 @@ impl Constraint {
                 NodePolicy::Ignore,
             ),
             max_skew: self.max_skew,
-            topology_key: self.topology_key.clone(),
+            topology_key: self.topology_key.as_str().into(),
+            // What picks the pod says which others count.
+            selector: Selector::nothing(),
             when_unsatisfiable: match self.when_unsatisfiable.as_str() {
                 "DoNotSchedule" => WhenUnsatisfiable::DoNotSchedule,
                 "ScheduleAnyway" => WhenUnsatisfiable::ScheduleAnyway,
