@@ -11,10 +11,12 @@
 )]
 
 mod admission;
+mod beside;
 mod connect;
 mod controllers;
 mod duration;
 mod pki;
+mod scheduler;
 mod store;
 mod up;
 
@@ -34,6 +36,8 @@ enum Command {
     Up(Box<up::Flags>),
     /// Run only the controllers, for an API server that runs elsewhere.
     Controllers(Box<controllers::Command>),
+    /// Run only the scheduler, for an API server that runs elsewhere.
+    Scheduler(Box<scheduler::Command>),
     /// Ask who sees a request before it is stored: webhooks, policies, exclusions.
     #[command(subcommand)]
     Admission(admission::Command),
@@ -53,7 +57,7 @@ fn is_told(line: &tracing::Metadata<'_>, is_up: bool) -> bool {
 }
 
 fn is_of_clients(target: &str) -> bool {
-    ["rhumb_client", "rhumb_controllers"]
+    ["rhumb_client", "rhumb_controllers", "rhumb_scheduler"]
         .iter()
         .any(|of| target.starts_with(of))
 }
@@ -70,6 +74,7 @@ fn main() -> ExitCode {
     let result = match command {
         Command::Up(flags) => up::run(*flags),
         Command::Controllers(command) => controllers::run(*command),
+        Command::Scheduler(command) => scheduler::run(*command),
         Command::Admission(command) => admission::run(command),
         Command::Store(command) => store::run(command),
     };

@@ -23,8 +23,13 @@ impl InProcess {
         InProcess { service }
     }
 
-    /// A client whose requests are this user's.
-    pub(crate) fn client_of(&self, user: User) -> Client {
+    /// Makes clients whose requests are this user's. A client belongs to the runtime that it is made on.
+    pub(crate) fn client_maker(&self, user: User) -> impl Fn() -> Client + Send + use<> {
+        let own = InProcess::new(self.service.clone());
+        move || own.client_of(user.clone())
+    }
+
+    fn client_of(&self, user: User) -> Client {
         let peer = Arc::new(Peer {
             address: ADDRESS.to_owned(),
             certificate: None,

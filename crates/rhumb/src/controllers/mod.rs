@@ -2,7 +2,6 @@
 
 mod flags;
 mod signer;
-mod thread;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,7 +14,6 @@ use rustls_pki_types::pem::PemObject as _;
 
 pub(crate) use flags::ControllerFlags;
 pub(crate) use signer::Signer;
-pub(crate) use thread::start;
 
 use crate::connect;
 use crate::pki;

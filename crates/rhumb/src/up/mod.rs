@@ -20,15 +20,20 @@ use rhumb_apiserver::resources::allocation::ServiceRanges;
 use rhumb_apiserver::server::{ConnectionLimits, Server};
 use rhumb_apiserver::start::Options;
 use rhumb_auth::authn::TokenFile;
+use rhumb_auth::{User, group, name};
+use rhumb_controllers::Controller;
 use rhumb_meta::{Clock, SystemClock};
+use rhumb_scheduler::metrics::Metrics as SchedulerMetrics;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use flags::Flags;
 
+use crate::beside::{self, Running};
 use crate::connect::InProcess;
 use crate::controllers;
 use crate::pki;
+use crate::scheduler;
 
 /// How long requests that are under way may take once the server is told to end.
 const DRAIN_MAX: Duration = Duration::from_secs(20);
@@ -46,6 +51,10 @@ async fn serve(flags: Flags) -> Result<()> {
     let started = Instant::now();
     let stop = stop_on_signals()?;
     let selected = flags.controllers.select()?;
+    let scheduling = match flags.wants_scheduler() {
+        true => Some(scheduler::read_config(flags.scheduler_config.as_deref())?),
+        false => None,
+    };
     let (gates, notes) = Gates::parse(&flags.feature_gates).context("--feature-gates")?;
     for note in notes {
         tracing::warn!("{note}");
@@ -91,18 +100,29 @@ async fn serve(flags: Flags) -> Result<()> {
         quota_status: flags.controllers.wants_quota_status(),
     })
     .await?;
-    let service = Arc::new(flags.service(api.clone())?);
+    let mut service = flags.service(api.clone())?;
+    let counted = Arc::<SchedulerMetrics>::default();
+    if scheduling.is_some() {
+        service
+            .metrics
+            .show_beside(Arc::new(scheduler::Counted(counted.clone())));
+    }
+    let service = Arc::new(service);
     let options = flags.controllers.options(
         identity(&flags),
         Some(pki.ca_pem.clone()),
         Some(controllers::Signer::Server(api.clone())),
     );
-    let controllers = controllers::start(
-        Arc::new(InProcess::new(service.clone())),
-        selected,
-        options,
-        stop.clone(),
-    )?;
+    let connect = Arc::new(InProcess::new(service.clone()));
+    let scheduler = match scheduling {
+        Some(config) => Some(start_scheduler(
+            &connect,
+            scheduler::options(config, identity(&flags), counted)?,
+            stop.clone(),
+        )?),
+        None => None,
+    };
+    let controllers = start_controllers(connect, selected, options, stop.clone())?;
     let server = Server {
         listener,
         tls,
@@ -118,7 +138,10 @@ async fn serve(flags: Flags) -> Result<()> {
         started.elapsed(),
     );
     stop.cancelled().await;
-    // They give their lease back while there is still a server to give it to.
+    // They give their leases back while there is still a server to give them to.
+    if let Some(scheduler) = scheduler {
+        scheduler.ended().await;
+    }
     controllers.ended().await;
     end(&api).await;
     server.await.context("the server ended badly")?;
@@ -126,7 +149,37 @@ async fn serve(flags: Flags) -> Result<()> {
     Ok(())
 }
 
-/// Whose the lease of the controllers is. Only one server can have an embedded store: the one that comes after a
+fn start_controllers(
+    connect: Arc<InProcess>,
+    selected: Vec<&'static Controller>,
+    options: rhumb_controllers::Options,
+    stop: CancellationToken,
+) -> Result<Running> {
+    let until = stop.clone();
+    let run = move || {
+        rhumb_controllers::run(
+            connect.clone(),
+            selected.clone(),
+            options.clone(),
+            until.clone(),
+        )
+    };
+    beside::start("controllers", run, stop)
+}
+
+fn start_scheduler(
+    connect: &InProcess,
+    options: rhumb_scheduler::run::Options,
+    stop: CancellationToken,
+) -> Result<Running> {
+    let user = User::new(name::SCHEDULER, &[group::AUTHENTICATED]);
+    let client = connect.client_maker(user);
+    let until = stop.clone();
+    let run = move || rhumb_scheduler::run::run(client(), options.clone(), until.clone());
+    beside::start("scheduler-requests", run, stop)
+}
+
+/// Whose the leases of the controllers and of the scheduler are. Only one server can have an embedded store: the one that comes after a
 /// crash is the one before.
 fn identity(flags: &Flags) -> String {
     let host = pki::host_name().unwrap_or_default();
