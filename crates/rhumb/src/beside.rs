@@ -41,7 +41,8 @@ pub(crate) fn start<F: Future<Output = ()>>(
         .name(what.to_owned())
         .spawn(move || {
             while !stop.is_cancelled() {
-                let run = || runtime.block_on(run());
+                // Clients belong to the runtime that they are made on.
+                let run = || runtime.block_on(async { run().await });
                 if catch_unwind(AssertUnwindSafe(run)).is_err() {
                     tracing::error!("{what} failed, and is started again");
                     std::thread::sleep(PAUSE);
