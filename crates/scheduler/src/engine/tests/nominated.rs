@@ -67,16 +67,11 @@ fn a_place_is_free_when_the_pod_is_gone_or_went_elsewhere() {
     for what in ["deleted", "elsewhere", "terminating", "taken back"] {
         let mut run = preempting();
         run.node("m", 1);
-        run.gone("x");
-        let mut waiting = pod("p", 3, json!({"priority": 10}));
-        // It cannot have its place yet.
-        run.node_with("n", 4, json!({"spec": {"unschedulable": true}}));
-        run.go();
-        run.after(Duration::from_secs(60));
-        run.node_with("n", 4, json!({}));
         // A gate keeps it from being tried.
+        let mut waiting = pod("p", 3, json!({"priority": 10}));
         waiting.scheduling_gates = Box::new(["g".into()]);
         run.pod(waiting.clone());
+        run.gone("x");
         run.go();
         run.pod(pod("q", 2, json!({})));
         assert_eq!(run.tried(), ["q"], "{what}");
