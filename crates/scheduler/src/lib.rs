@@ -17,5 +17,8 @@
 pub mod cluster;
 pub mod cycle;
 pub mod explain;
+pub mod engine;
 pub mod model;
 pub mod plugins;
+pub mod preemption;
+pub mod queue;

@@ -33,6 +33,8 @@ pub struct Pod {
     /// When its node began with it.
     pub started: Option<Timestamp>,
     pub is_terminating: bool,
+    /// It is being deleted because the scheduler told it to make room.
+    pub is_preempted: bool,
     /// It has come to its end, and uses nothing any more.
     pub is_terminal: bool,
     pub scheduler_name: Box<str>,
