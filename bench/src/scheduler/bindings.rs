@@ -1,5 +1,6 @@
 //! When each measured pod got its node, as a watch tells it.
 
+use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -44,7 +45,7 @@ struct Spec<'a> {
 
 pub(super) struct Bindings {
     seen: mpsc::Receiver<(usize, Instant)>,
-    reader: JoinHandle<Result<()>>,
+    reader: JoinHandle<Result<Infallible>>,
 }
 
 impl Drop for Bindings {
@@ -56,28 +57,15 @@ impl Drop for Bindings {
 impl Bindings {
     /// Watches from now on.
     pub(super) async fn watch(endpoint: &Endpoint) -> Result<Self> {
-        let path = format!(
-            "/api/v1/pods?watch=true&labelSelector={}%3D{MEASURED}&fieldSelector=spec.nodeName%21%3D",
-            ROLE.replace('/', "%2F")
-        );
-        let body = endpoint.watch(&path, Http::Two).await?;
-        let mut lines = Lines::new(body);
+        let first = open(endpoint).await?;
+        let endpoint = endpoint.clone();
         let (sender, seen) = mpsc::channel(WAITING_MAX);
         let reader = tokio::spawn(async move {
-            let mut found = Vec::new();
-            while lines
-                .next(|line| {
-                    found.extend(parse(line)?);
-                    Ok(())
-                })
-                .await?
-            {
-                let at = Instant::now();
-                for number in found.drain(..) {
-                    sender.send((number, at)).await?;
-                }
+            tell(first, &sender).await?;
+            // A server may end the watch of a client that it thinks is slow. A new one tells everything again.
+            loop {
+                tell(open(&endpoint).await?, &sender).await?;
             }
-            bail!("the watch of bound pods ended")
         });
         Ok(Self { seen, reader })
     }
@@ -97,8 +85,7 @@ impl Bindings {
                 break;
             };
             let Some((number, at)) = next else {
-                (&mut self.reader).await??;
-                bail!("the watch of bound pods ended");
+                match (&mut self.reader).await?? {}
             };
             let bound = is_bound.get_mut(number).context("a pod of no one here")?;
             if !std::mem::replace(bound, true) {
@@ -107,6 +94,32 @@ impl Bindings {
         }
         Ok(times)
     }
+}
+
+async fn open(endpoint: &Endpoint) -> Result<Lines> {
+    let path = format!(
+        "/api/v1/pods?watch=true&labelSelector={}%3D{MEASURED}&fieldSelector=spec.nodeName%21%3D",
+        ROLE.replace('/', "%2F")
+    );
+    Ok(Lines::new(endpoint.watch(&path, Http::Two).await?))
+}
+
+/// Tells what a watch says until it ends.
+async fn tell(mut lines: Lines, to: &mpsc::Sender<(usize, Instant)>) -> Result<()> {
+    let mut found = Vec::new();
+    while lines
+        .next(|line| {
+            found.extend(parse(line)?);
+            Ok(())
+        })
+        .await?
+    {
+        let at = Instant::now();
+        for number in found.drain(..) {
+            to.send((number, at)).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Which pod a line says has a node, if it says so.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use bytes::Bytes;
 use http::Method;
 use serde::Serialize;
@@ -78,23 +78,27 @@ pub(super) async fn run(
     let mut scheduler = Scheduler::start(&contestant.scheduler, &server)?;
     warm_up(&server.endpoint, &mut scheduler).await?;
 
-    let mut bindings = Bindings::watch(&server.endpoint).await?;
     scheduler.hold()?;
     let measured = case.clone();
     create_all(&server.endpoint, case.measured, move |number| {
         objects::measured_pod(&measured, number)
     })
     .await?;
+    let mut bindings = Bindings::watch(&server.endpoint).await?;
     tokio::time::sleep(QUIET).await;
 
     let cpu = || servers::cpu_of(scheduler.id()).context("the scheduler ended");
     let (server_cpu, scheduler_cpu) = (server.cpu()?, cpu()?);
     scheduler.go_on()?;
     let begun = Instant::now();
-    let churn = workload.churn.clone();
-    let churn = Abort(churn.map(|it| tokio::spawn(churn_on(server.endpoint.clone(), it))));
-    let times = bindings.collect(case.measured, begun, limit).await?;
-    drop(churn);
+    let measured = bindings.collect(case.measured, begun, limit);
+    let times = match workload.churn.clone() {
+        None => measured.await?,
+        Some(churn) => tokio::select! {
+            times = measured => times?,
+            ended = churn_on(&server.endpoint, churn) => return Err(ended),
+        },
+    };
     let elapsed = match times.last() {
         Some(last) if times.len() == case.measured => *last,
         _ => begun.elapsed(),
@@ -202,25 +206,20 @@ async fn warm_up(endpoint: &Endpoint, scheduler: &mut Scheduler) -> Result<()> {
     Ok(())
 }
 
-/// Creates a pod again and again.
-async fn churn_on(endpoint: Endpoint, churn: Churn) -> Result<()> {
-    let mut connection = endpoint.connect().await?;
+/// Creates a pod again and again, and ends only if that fails.
+async fn churn_on(endpoint: &Endpoint, churn: Churn) -> anyhow::Error {
     let mut interval = tokio::time::interval(Duration::from_millis(churn.every_ms.max(1)));
-    for number in 0.. {
-        interval.tick().await;
-        let (path, body) = objects::other_pod(&churn.pod, &format!("churn-{number:06}"));
-        connection.ask(Method::POST, &path, body).await?;
-    }
-    Ok(())
-}
-
-/// A task that ends with this.
-struct Abort(Option<tokio::task::JoinHandle<Result<()>>>);
-
-impl Drop for Abort {
-    fn drop(&mut self) {
-        if let Some(task) = &self.0 {
-            task.abort();
+    let mut create = async || {
+        let mut connection = endpoint.connect().await?;
+        for number in 0.. {
+            interval.tick().await;
+            let (path, body) = objects::other_pod(&churn.pod, &format!("churn-{number:06}"));
+            connection.ask(Method::POST, &path, body).await?;
         }
+        anyhow::Ok(())
+    };
+    match create().await {
+        Ok(()) => anyhow!("no more numbers for pods"),
+        Err(problem) => problem.context("the pods that come meanwhile"),
     }
 }
