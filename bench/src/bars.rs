@@ -86,7 +86,7 @@ pub(crate) fn render(chart: &Chart) -> String {
     svg + "</svg>\n"
 }
 
-/// The powers of ten that all values are between.
+/// The powers of ten that all values are between. The first is one or less: bars that begin anywhere else mislead.
 fn powers(chart: &Chart) -> (i32, i32) {
     let values = chart.groups.iter().flat_map(|group| &group.values);
     let powers = values
@@ -94,6 +94,7 @@ fn powers(chart: &Chart) -> (i32, i32) {
         .filter(|value| **value > 0.0)
         .map(|value| value.log10());
     let least = powers.clone().reduce(f64::min).unwrap_or(0.0).floor() as i32;
+    let least = least.min(0);
     let most = powers.reduce(f64::max).unwrap_or(1.0).ceil() as i32;
     (least, most.max(least + 1))
 }
@@ -118,7 +119,7 @@ mod tests {
                 },
             ],
         };
-        assert_eq!(powers(&chart), (1, 4));
+        assert_eq!(powers(&chart), (0, 4));
         let svg = render(&chart);
         assert_eq!(svg.matches(r#"height="10.0""#).count(), 2);
         assert!(svg.contains("a &lt; b") && svg.contains("1,500"));

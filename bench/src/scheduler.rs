@@ -194,12 +194,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let mut all = Vec::new();
     for workload in arguments.workloads()? {
         eprintln!("{}: {}", workload.name, workload.about);
-        let mut rounds = Vec::new();
-        for case in workload.cases(arguments.scale()) {
-            for contestant in &contestants {
-                rounds.push(measure(&arguments, contestant, &workload, &case).await?);
-            }
-        }
+        let rounds = measure(&arguments, &contestants, &workload).await?;
         all.push(Measured { workload, rounds });
     }
     report::print(&arguments, &all);
@@ -219,34 +214,56 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     }
 }
 
-/// The median by pods per second of as many rounds as the workload asks for; none may break a constraint.
+/// All cases of a workload, each on all contestants. Where a contestant is measured several times, the cases have turns, so
+/// that whatever else the machine does meanwhile is in all of them.
 async fn measure(
+    arguments: &Arguments,
+    contestants: &[Contestant],
+    workload: &Workload,
+) -> Result<Vec<Round>> {
+    let cases = workload.cases(arguments.scale());
+    let mut places: Vec<Vec<Round>> = vec![Vec::new(); cases.len() * contestants.len()];
+    for turn in 0..workload.repeats {
+        let pairs = cases
+            .iter()
+            .flat_map(|case| contestants.iter().map(move |contestant| (case, contestant)));
+        for (place, (case, contestant)) in places.iter_mut().zip(pairs) {
+            if turn < arguments.repeats(workload, contestant) {
+                place.push(measure_once(arguments, contestant, workload, case).await?);
+            }
+        }
+    }
+    Ok(places.into_iter().filter_map(median).collect())
+}
+
+async fn measure_once(
     arguments: &Arguments,
     contestant: &Contestant,
     workload: &Workload,
     case: &Case,
 ) -> Result<Round> {
     let limit = Duration::from_secs(arguments.limit_seconds);
-    let mut rounds = Vec::new();
-    for _ in 0..arguments.repeats(workload, contestant) {
-        let round = round::run(contestant, workload, case, limit)
-            .await
-            .with_context(|| format!("{} of {contestant}", case.name))?;
-        eprintln!(
-            "  {}, {contestant}: {}/{} in {:.2} s, {:.1}/s ({:.0} s with all around it)",
-            case.name,
-            round.bound,
-            round.pods,
-            round.seconds,
-            round.pods_per_second,
-            round.took_seconds
-        );
-        if round.problems > 0 {
-            return Ok(round);
-        }
-        rounds.push(round);
+    let round = round::run(contestant, workload, case, limit)
+        .await
+        .with_context(|| format!("{} of {contestant}", case.name))?;
+    eprintln!(
+        "  {}, {contestant}: {}/{} in {:.2} s, {:.1}/s ({:.0} s with all around it)",
+        case.name,
+        round.bound,
+        round.pods,
+        round.seconds,
+        round.pods_per_second,
+        round.took_seconds
+    );
+    Ok(round)
+}
+
+/// The one in the middle by pods per second, or one that broke a constraint if there is any.
+fn median(mut rounds: Vec<Round>) -> Option<Round> {
+    if let Some(broken) = rounds.iter().position(|round| round.problems > 0) {
+        return Some(rounds.swap_remove(broken));
     }
     rounds.sort_by(|one, other| one.pods_per_second.total_cmp(&other.pods_per_second));
     let middle = rounds.len() / 2;
-    Ok(rounds.swap_remove(middle))
+    (!rounds.is_empty()).then(|| rounds.swap_remove(middle))
 }
