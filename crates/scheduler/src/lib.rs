@@ -18,3 +18,6 @@ pub mod cluster;
 pub mod cycle;
 pub mod model;
 pub mod plugins;
+
+#[cfg(test)]
+mod tests;
