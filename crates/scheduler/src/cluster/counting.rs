@@ -71,9 +71,12 @@ impl Cluster {
                 preferred.push((term, i64::from(wanted.weight) * sign));
             }
         }
-        let spread = pod.spread.iter().map(|constraint| {
+        let spread_over = pod.spread.iter().map(|constraint| {
             let key: Arc<str> = (*constraint.topology_key).into();
-            self.topologies.of(&key, self.nodes.described());
+            self.topologies.acquire(&key, self.nodes.described())
+        });
+        let spread_over = spread_over.collect();
+        let spread = pod.spread.iter().map(|constraint| {
             let picker = Picker {
                 selector: constraint.selector.clone(),
                 namespaces: NamespaceRule::only(&pod.key.namespace),
@@ -89,18 +92,23 @@ impl Cluster {
             anti_affinity,
             preferred: preferred.into(),
             spread,
+            spread_over,
         }
     }
 
     pub(super) fn release_terms(&mut self, terms: &PodTerms) {
         for term in terms.all() {
-            if let Some(picker) = self.terms.release(term) {
+            if let Some((picker, topology)) = self.terms.release(term) {
                 self.pickers
                     .get_mut(picker)
                     .terms
                     .retain(|known| *known != term);
                 self.release_picker(picker);
+                self.topologies.release(topology);
             }
+        }
+        for topology in &terms.spread_over {
+            self.topologies.release(*topology);
         }
     }
 
@@ -125,7 +133,7 @@ impl Cluster {
             let picker = self.acquire_picker(rule.clone());
             let topology = self
                 .topologies
-                .of(&term.topology_key, self.nodes.described());
+                .acquire(&term.topology_key, self.nodes.described());
             self.acquire_counted(picker, topology)
         });
         together.collect()
@@ -135,7 +143,7 @@ impl Cluster {
         let picker = self.acquire_picker(Rule::One(term.picker.clone()));
         let topology = self
             .topologies
-            .of(&term.topology_key, self.nodes.described());
+            .acquire(&term.topology_key, self.nodes.described());
         self.acquire_counted(picker, topology)
     }
 
@@ -163,11 +171,13 @@ impl Cluster {
         pods
     }
 
-    /// The term with its counts. It has the use of the picker that came with it, or gives it back if it had one.
+    /// The term with its counts. It has the use of the picker and the topology that came with it, or gives them back if
+    /// it had them.
     fn acquire_counted(&mut self, picker: PickerId, topology: TopologyId) -> TermId {
         let (id, is_new) = self.terms.acquire(picker, topology);
         if !is_new {
             self.release_picker(picker);
+            self.topologies.release(topology);
             return id;
         }
         self.pickers.get_mut(picker).terms.push(id);

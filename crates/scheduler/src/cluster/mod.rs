@@ -186,7 +186,7 @@ impl Cluster {
 
     /// Puts a pod onto a node before the server knows.
     pub fn assume(&mut self, id: PodId, node: NodeId) {
-        self.place(id, Some(node));
+        self.move_to(id, Some(node));
         self.pods.slots[id].is_assumed = true;
     }
 
@@ -194,7 +194,7 @@ impl Cluster {
     pub fn forget(&mut self, id: PodId) {
         if self.pods.get(id).is_some_and(PodSlot::is_assumed) {
             self.pods.slots[id].is_assumed = false;
-            self.place(id, None);
+            self.move_to(id, None);
         }
     }
 
@@ -275,6 +275,9 @@ impl Cluster {
         let terms_before = std::mem::replace(&mut self.pods.slots[id].terms, terms);
         self.release_terms(&terms_before);
         self.place(id, place);
+        if let Some(node) = place_before {
+            self.nodes.forget_unused(node);
+        }
         self.pods.slots[id].is_assumed &= !is_bound;
         PodChange::Changed {
             id,
@@ -286,7 +289,7 @@ impl Cluster {
 
     fn take_pod(&mut self, id: PodId) -> Option<Departed> {
         let place = self.pods.get(id)?.place;
-        self.place(id, None);
+        self.move_to(id, None);
         let slot = self.pods.remove(id)?;
         self.release_terms(&slot.terms);
         Some(Departed {
@@ -297,7 +300,16 @@ impl Cluster {
         })
     }
 
-    /// Puts a pod onto a node, or off it, and counts that.
+    /// Puts a pod onto a node, or off it. The node that it was on is forgotten if nothing is known of it but that.
+    fn move_to(&mut self, id: PodId, place: Option<NodeId>) {
+        let before = self.pods.slots[id].place;
+        self.place(id, place);
+        if let Some(node) = before {
+            self.nodes.forget_unused(node);
+        }
+    }
+
+    /// Puts a pod onto a node, or off it, and counts that. The node that it was on is kept: it may come back.
     fn place(&mut self, id: PodId, place: Option<NodeId>) {
         let slot = &mut self.pods.slots[id];
         let before = std::mem::replace(&mut slot.place, place);
@@ -308,7 +320,6 @@ impl Cluster {
         if let Some(node) = before {
             self.count(id, node, -1);
             self.nodes.get_mut(node).take(id, &facts);
-            self.nodes.forget_unused(node);
         }
         if let Some(node) = place {
             self.nodes.get_mut(node).put(id, &facts);

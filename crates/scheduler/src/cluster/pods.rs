@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::ids::{IdSet, NodeId, PickerId, PodId, TermId};
+use super::ids::{IdSet, NodeId, PickerId, PodId, TermId, TopologyId};
 use super::pickers::needed_label;
 use super::slots::Slots;
 use crate::model::{Labels, Picker, Pod};
@@ -51,6 +51,8 @@ pub struct PodTerms {
     pub preferred: Box<[(TermId, i64)]>,
     /// What its spread constraints count, on each node, in their order.
     pub spread: Box<[TermId]>,
+    /// What those constraints spread over, in the same order.
+    pub spread_over: Box<[TopologyId]>,
 }
 
 impl PodTerms {
@@ -176,5 +178,17 @@ fn leave(sets: &mut HashMap<Box<str>, IdSet<PodId>>, name: &str, id: PodId) {
         if set.is_empty() {
             sets.remove(name);
         }
+    }
+}
+
+#[cfg(test)]
+impl Pods {
+    /// How many pods are found under each label and namespace.
+    pub(super) fn entries(&self) -> Vec<(&str, usize)> {
+        assert_eq!(self.by_uid.len(), self.len());
+        let indexes = self.by_label.iter().chain(&self.by_namespace);
+        let mut entries: Vec<_> = indexes.map(|(name, pods)| (&**name, pods.len())).collect();
+        entries.sort_unstable();
+        entries
     }
 }

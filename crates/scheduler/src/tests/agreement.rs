@@ -8,7 +8,7 @@ use crate::cluster::{Cluster, NodeId, PodSlot};
 use crate::cycle::{Enabled, Profile};
 use crate::plugins::inter_pod_affinity::InterPodAffinity;
 
-fn profile() -> Profile {
+pub(crate) fn profile() -> Profile {
     Profile {
         scheduler_name: "default-scheduler".into(),
         percentage_of_nodes_to_score: 0,

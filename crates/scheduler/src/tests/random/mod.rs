@@ -11,7 +11,7 @@ pub(crate) use nodes::{namespace, node};
 pub(crate) use pods::{Extent, pod};
 pub(crate) use world::{World, read_labels, read_node, read_pod};
 
-pub(super) const NAMESPACES: [&str; 5] = ["one", "two", "three", "four", "five"];
+pub(crate) const NAMESPACES: [&str; 5] = ["one", "two", "three", "four", "five"];
 
 /// How often each random test is repeated with another seed. `RHUMB_SEED` runs one of them alone.
 pub(crate) fn seeds(count: u64) -> impl Iterator<Item = u64> {

@@ -69,7 +69,9 @@ impl World {
 
     pub(crate) fn pending(&self) -> impl Iterator<Item = (&String, &Value)> {
         let pods = self.pods.iter();
-        pods.filter(|(_, pod)| pod["spec"]["nodeName"].is_null())
+        pods.filter(|(_, pod)| {
+            pod["spec"]["nodeName"].is_null() && pod["status"]["phase"] == "Pending"
+        })
     }
 }
 
