@@ -54,7 +54,8 @@ fn agree_on_refusals<'w>(
     let mut possible = Vec::new();
     for (name, node) in &world.nodes {
         let id = cluster.nodes().find(name).expect("a node");
-        let expected = oracle::refusals(world, pod, node);
+        let mut expected = oracle::refusals(world, pod, node);
+        expected.retain(|(plugin, _)| has(profile, plugin));
         let found: Vec<Refusal> = match &checks {
             Ok(checks) => {
                 let objections = checks.objections(id);
@@ -76,6 +77,11 @@ fn agree_on_refusals<'w>(
     possible
 }
 
+fn has(profile: &Profile, plugin: &str) -> bool {
+    let mut plugins = profile.plugins.iter();
+    plugins.any(|enabled| enabled.plugin.name() == plugin)
+}
+
 fn agree_on_scores(
     profile: &Profile,
     world: &World,
@@ -85,7 +91,8 @@ fn agree_on_scores(
     about: &str,
 ) {
     let (ids, nodes): (Vec<NodeId>, Vec<&Value>) = possible.iter().copied().unzip();
-    let expected = oracle::scores(world, pod, &nodes);
+    let mut expected = oracle::scores(world, pod, &nodes);
+    expected.retain(|scores| has(profile, scores.plugin));
     let mut sums = vec![0; ids.len()];
     for expected in &expected {
         let mut enabled = profile.plugins.iter();

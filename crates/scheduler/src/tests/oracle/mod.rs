@@ -2,7 +2,11 @@
 //! nothing shared with what it checks.
 
 mod affinity;
+mod images;
+mod nodes;
+mod resources;
 mod selectors;
+mod spread;
 
 use serde_json::Value;
 
@@ -22,11 +26,28 @@ pub(super) struct Scores {
 type Refuses = fn(&World, &Value, &Value) -> Option<bool>;
 type Rates = fn(&World, &Value, &[&Value]) -> (Vec<i64>, Vec<i64>);
 
-const REFUSES: &[(&str, Refuses)] = &[("InterPodAffinity", affinity::refuses)];
+/// In the order in which plugins are asked.
+const REFUSES: &[(&str, Refuses)] = &[
+    ("NodeUnschedulable", nodes::unschedulable),
+    ("TaintToleration", nodes::tainted),
+    ("NodeAffinity", nodes::unwanted),
+    ("NodePorts", nodes::ports_taken),
+    ("NodeResourcesFit", resources::insufficient),
+    ("PodTopologySpread", spread::uneven),
+    ("InterPodAffinity", affinity::refuses),
+];
 
-const RATES: &[(&str, Rates)] = &[("InterPodAffinity", affinity::rates)];
+const RATES: &[(&str, Rates)] = &[
+    ("TaintToleration", nodes::rate_taints),
+    ("NodeAffinity", nodes::rate_affinity),
+    ("NodeResourcesFit", resources::rate_least),
+    ("PodTopologySpread", spread::rates),
+    ("InterPodAffinity", affinity::rates),
+    ("NodeResourcesBalancedAllocation", resources::rate_balance),
+    ("ImageLocality", images::rates),
+];
 
-/// Everything that is against a node, in the order in which plugins are asked.
+/// Everything that is against a node.
 pub(super) fn refusals(world: &World, pod: &Value, node: &Value) -> Vec<Refusal> {
     let refusal =
         |(plugin, refuses): &(&'static str, Refuses)| Some((*plugin, refuses(world, pod, node)?));

@@ -73,7 +73,16 @@ fn image(dice: &mut Dice) -> Value {
     if dice.chance(30) {
         names.push(format!("mirror.example/{name}"));
     }
-    json!({"names": names, "sizeBytes": dice.one_of(&[1_000_000u64, 50_000_000, 600_000_000, 3_000_000_000])})
+    json!({"names": names, "sizeBytes": size_of(name)})
+}
+
+/// The same wherever it is.
+fn size_of(image: &str) -> u64 {
+    match image.rsplit('/').next() {
+        Some("web:1") => 50_000_000,
+        Some("db:2") => 3_000_000_000,
+        _ => 600_000_000,
+    }
 }
 
 pub(super) const IMAGES: [&str; 4] = ["web:1", "db:2", "tool:latest", "mirror.example/web:1"];

@@ -65,6 +65,12 @@ fn ask_for_the_rest(dice: &mut Dice, spec: &mut Value) {
         }
         spec["affinity"]["nodeAffinity"] = node_affinity(dice);
     }
+    dice.maybe(
+        spec,
+        "volumes",
+        10,
+        |dice| json!([{"name": "data", "image": {"reference": dice.one_of(&IMAGES)}}]),
+    );
     dice.maybe(spec, "tolerations", 50, |dice| dice.list(3, toleration));
     dice.maybe(spec, "topologySpreadConstraints", 40, |dice| {
         dice.list(3, spread)
