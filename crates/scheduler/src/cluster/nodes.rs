@@ -19,6 +19,8 @@ pub struct NodeSlot {
     pub assumed_milli_cpu: i64,
     pub assumed_memory: i64,
     pods: Vec<PodId>,
+    /// Those of them that take ports of the node.
+    pods_with_ports: Vec<PodId>,
 }
 
 impl NodeSlot {
@@ -28,6 +30,10 @@ impl NodeSlot {
 
     pub fn pods(&self) -> &[PodId] {
         &self.pods
+    }
+
+    pub fn pods_with_ports(&self) -> &[PodId] {
+        &self.pods_with_ports
     }
 
     /// The version of all nodes at which these facts came.
@@ -40,14 +46,19 @@ impl NodeSlot {
         self.assumed_milli_cpu = self.assumed_milli_cpu.saturating_add(pod.assumed_milli_cpu);
         self.assumed_memory = self.assumed_memory.saturating_add(pod.assumed_memory);
         self.pods.push(id);
+        if !pod.ports.is_empty() {
+            self.pods_with_ports.push(id);
+        }
     }
 
     pub(super) fn take(&mut self, id: PodId, pod: &Pod) {
         self.requested.sub(&pod.requests);
         self.assumed_milli_cpu = self.assumed_milli_cpu.saturating_sub(pod.assumed_milli_cpu);
         self.assumed_memory = self.assumed_memory.saturating_sub(pod.assumed_memory);
-        if let Some(place) = self.pods.iter().position(|known| *known == id) {
-            self.pods.swap_remove(place);
+        for pods in [&mut self.pods, &mut self.pods_with_ports] {
+            if let Some(place) = pods.iter().position(|known| *known == id) {
+                pods.swap_remove(place);
+            }
         }
     }
 }
@@ -78,6 +89,11 @@ impl Nodes {
     #[inline]
     pub fn facts(&self, id: NodeId) -> Option<&Node> {
         self.slots.get(id)?.facts.as_deref()
+    }
+
+    /// The same, to be kept.
+    pub fn described_as(&self, id: NodeId) -> Option<&Arc<Node>> {
+        self.slots.get(id)?.facts.as_ref()
     }
 
     /// Those that pods can go to, in the order in which they are looked at.
@@ -121,6 +137,7 @@ impl Nodes {
             assumed_milli_cpu: 0,
             assumed_memory: 0,
             pods: Vec::new(),
+            pods_with_ports: Vec::new(),
         });
         self.by_name.insert(name.into(), id);
         id

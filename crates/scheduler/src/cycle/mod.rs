@@ -97,7 +97,7 @@ impl Profile {
         let mut sums = vec![0; nodes.len()];
         let mut scores = Vec::with_capacity(nodes.len());
         for enabled in self.plugins.iter().filter(|enabled| enabled.weight > 0) {
-            let Some(score) = enabled.plugin.score(pod, cluster) else {
+            let Some(score) = enabled.plugin.score(pod, cluster, nodes) else {
                 continue;
             };
             scores.clear();

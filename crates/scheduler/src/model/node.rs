@@ -1,5 +1,7 @@
 //! A node.
 
+use std::fmt;
+
 use super::{Effect, Labels, Resources};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -19,6 +21,16 @@ pub struct Taint {
     pub key: Box<str>,
     pub value: Box<str>,
     pub effect: Effect,
+}
+
+/// As kubectl writes them.
+impl fmt::Display for Taint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.value {
+            "" => write!(f, "{}:{}", self.key, self.effect),
+            value => write!(f, "{}={value}:{}", self.key, self.effect),
+        }
+    }
 }
 
 /// An image that a node has, under all its names.

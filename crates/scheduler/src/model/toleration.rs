@@ -1,5 +1,7 @@
 //! Taints that a pod can live with.
 
+use std::fmt;
+
 use super::Taint;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -7,6 +9,16 @@ pub enum Effect {
     NoSchedule,
     PreferNoSchedule,
     NoExecute,
+}
+
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Effect::NoSchedule => "NoSchedule",
+            Effect::PreferNoSchedule => "PreferNoSchedule",
+            Effect::NoExecute => "NoExecute",
+        })
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

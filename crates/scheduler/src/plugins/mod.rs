@@ -2,7 +2,22 @@
 //!
 //! To add one: a folder with a type that implements [`Plugin`], and a line in the list of all.
 
+mod all;
+mod answers;
+pub mod image_locality;
 pub mod inter_pod_affinity;
+pub mod node_affinity;
+pub mod node_name;
+pub mod node_ports;
+pub mod node_resources_balanced_allocation;
+pub mod node_resources_fit;
+pub mod node_unschedulable;
+pub mod pod_topology_spread;
+pub mod taint_toleration;
+#[cfg(test)]
+pub(crate) mod testing;
+
+pub use all::{Args, Known, known};
 
 use std::fmt;
 
@@ -27,11 +42,12 @@ pub trait Plugin: Send {
         Ok(Filtering::default())
     }
 
-    /// What it has to say about which node is better. `None` if nothing.
+    /// What it has to say about which of some nodes is better. `None` if nothing: then all of them score 0.
     fn score<'c>(
         &'c self,
         _pod: &'c PodSlot,
         _cluster: &'c Cluster,
+        _nodes: &[NodeId],
     ) -> Option<Box<dyn NodeScore + 'c>> {
         None
     }
@@ -52,6 +68,10 @@ pub enum Event<'e> {
         node: NodeId,
         before: &'e Node,
     },
+    /// A node is gone. Pods that were on it count no more.
+    NodeLeft {
+        before: &'e Node,
+    },
     /// A pod is now on a node, or is about to be.
     PodPlaced(PodId),
     /// A pod that is on a node is different now.
@@ -70,6 +90,10 @@ pub enum Event<'e> {
     NamespaceRelabelled {
         namespace: &'e str,
         pickers: &'e [PickerId],
+    },
+    /// A service or a controller of the namespace selects differently now.
+    GroupChanged {
+        namespace: &'e str,
     },
 }
 
@@ -127,4 +151,14 @@ pub trait NodeScore {
 
     /// Brings the scores of all nodes that were rated to 0 ..= [`SCORE_MAX`].
     fn normalise(&self, _nodes: &[NodeId], _scores: &mut [i64]) {}
+}
+
+/// Brings scores from 0 ..= the best of them to 0 ..= [`SCORE_MAX`]. Where all are 0 they stay so.
+fn normalise_by_best(scores: &mut [i64]) {
+    let best = scores.iter().copied().max().unwrap_or_default();
+    if best > 0 {
+        for score in scores {
+            *score = SCORE_MAX * *score / best;
+        }
+    }
 }

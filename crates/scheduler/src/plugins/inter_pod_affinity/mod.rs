@@ -4,7 +4,7 @@ mod filter;
 mod score;
 
 use super::{Filtering, NodeScore, Plugin, Unschedulable};
-use crate::cluster::{Cluster, PodSlot};
+use crate::cluster::{Cluster, NodeId, PodSlot};
 use filter::AffinityFilter;
 use score::AffinityScore;
 
@@ -46,6 +46,7 @@ impl Plugin for InterPodAffinity {
         &'c self,
         pod: &'c PodSlot,
         cluster: &'c Cluster,
+        _nodes: &[NodeId],
     ) -> Option<Box<dyn NodeScore + 'c>> {
         let score = AffinityScore::new(self, pod, cluster)?;
         Some(Box::new(score))
