@@ -319,7 +319,14 @@ impl Cluster {
         let facts = slot.facts.clone();
         if let Some(node) = before {
             self.count(id, node, -1);
-            self.nodes.get_mut(node).take(id, &facts);
+            let slot = self.nodes.get_mut(node);
+            let was_immense = slot.is_immense();
+            slot.take(id, &facts);
+            if was_immense {
+                let left = slot.pods().to_vec();
+                let left = left.iter().map(|pod| &*self.pods.slots[*pod].facts);
+                slot.recount(left);
+            }
         }
         if let Some(node) = place {
             self.nodes.get_mut(node).put(id, &facts);

@@ -39,9 +39,12 @@ pub(super) fn rate_least(world: &World, pod: &Value, nodes: &[&Value]) -> (Vec<i
         for name in ["cpu", "memory"] {
             let has = has.get(name).copied().unwrap_or(0);
             if has > 0 {
-                let taken = used.get(name).unwrap_or(&0) + wanted.get(name).unwrap_or(&0);
+                let taken = used
+                    .get(name)
+                    .unwrap_or(&0)
+                    .saturating_add(*wanted.get(name).unwrap_or(&0));
                 kinds += 1;
-                sum += (has - taken).max(0) * 100 / has;
+                sum += (has - taken.min(has)) * 100 / has;
             }
         }
         if kinds == 0 { 0 } else { sum / kinds }
@@ -65,7 +68,10 @@ pub(super) fn rate_balance(world: &World, pod: &Value, nodes: &[&Value]) -> (Vec
             for name in ["cpu", "memory"] {
                 let has = has.get(name).copied().unwrap_or(0);
                 if has > 0 {
-                    let taken = used.get(name).unwrap_or(&0) + with_pod * wants(name);
+                    let taken = used
+                        .get(name)
+                        .unwrap_or(&0)
+                        .saturating_add(with_pod * wants(name));
                     parts.push((taken as f64 / has as f64).min(1.0));
                 }
             }
@@ -126,7 +132,8 @@ fn requests(pod: &Value, assumed: &[(&str, i64)]) -> Amounts {
 
 fn add(sum: &mut Amounts, more: &Amounts) {
     for (name, amount) in more {
-        *sum.entry(name.clone()).or_default() += amount;
+        let sum = sum.entry(name.clone()).or_default();
+        *sum = sum.saturating_add(*amount);
     }
 }
 
@@ -135,15 +142,18 @@ fn amounts(list: &Value) -> Amounts {
     list.map(|(name, amount)| {
         let milli = milli(amount.as_str().expect("an amount"));
         let amount = if name == "cpu" { milli } else { milli / 1000 };
-        (name.clone(), amount)
+        (
+            name.clone(),
+            amount.try_into().expect("an amount that can be counted"),
+        )
     })
     .collect()
 }
 
 /// Thousandths of what is written, in the forms that the tests write.
-fn milli(written: &str) -> i64 {
+fn milli(written: &str) -> i128 {
     let digits = written.trim_end_matches(char::is_alphabetic);
-    let number: i64 = digits.parse().expect("a whole number");
+    let number: i128 = digits.parse().expect("a whole number");
     number
         * match &written[digits.len()..] {
             "m" => 1,

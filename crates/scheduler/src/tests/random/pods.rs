@@ -90,6 +90,7 @@ fn container(dice: &mut Dice) -> Value {
         dice.maybe(&mut requests, "memory", 60, |dice| {
             dice.one_of(&["64Mi", "500M", "1Gi"]).into()
         });
+        dice.maybe(&mut requests, "memory", 2, |_| IMMENSE.into());
         dice.maybe(&mut requests, "ephemeral-storage", 15, |_| "600Mi".into());
         dice.maybe(&mut requests, "example.com/device", 10, |dice| {
             dice.one_of(&["0", "1", "2"]).into()
@@ -99,6 +100,9 @@ fn container(dice: &mut Dice) -> Value {
     dice.maybe(&mut container, "ports", 25, |dice| dice.list(2, port));
     container
 }
+
+/// All that can be asked for, so that two of them are more than can be counted.
+const IMMENSE: &str = "9223372036854775807";
 
 fn port(dice: &mut Dice) -> Value {
     let mut port = json!({"containerPort": 80});
