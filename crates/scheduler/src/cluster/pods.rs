@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::ids::{IdSet, NodeId, PickerId, PodId, TermId, TopologyId};
+use super::ids::{IdSet, NodeId, PickerId, PodId, TermId};
 use super::pickers::needed_label;
 use super::slots::Slots;
 use crate::model::{Labels, Picker, Pod};
@@ -51,8 +51,10 @@ pub struct PodTerms {
     pub preferred: Box<[(TermId, i64)]>,
     /// What its spread constraints count, on each node, in their order.
     pub spread: Box<[TermId]>,
-    /// What those constraints spread over, in the same order.
-    pub spread_over: Box<[TopologyId]>,
+    /// The same, in the topologies of the constraints.
+    pub spread_by_domain: Box<[TermId]>,
+    /// What default constraints count for it, on each node, if it has none of its own and belongs to something.
+    pub default_spread: Option<TermId>,
 }
 
 impl PodTerms {
@@ -63,6 +65,8 @@ impl PodTerms {
             .chain(&self.anti_affinity)
             .chain(preferred)
             .chain(&self.spread)
+            .chain(&self.spread_by_domain)
+            .chain(&self.default_spread)
             .copied()
     }
 }

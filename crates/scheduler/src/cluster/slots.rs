@@ -55,10 +55,6 @@ impl<I: Id, T> Slots<I, T> {
         slots.filter_map(|(index, slot)| Some((I::from_index(index), slot.as_ref()?)))
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.slots.iter_mut().flatten()
-    }
-
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::ids::{Domain, Id, NodeId, TopologyId};
-use super::slots::Slots;
+use super::ids::{Domain, Id, IdMap, NodeId, TopologyId};
 use crate::model::Node;
 
 /// Nodes that have the same value of one label are one domain.
@@ -40,6 +39,17 @@ impl Topology {
     #[inline]
     pub fn domain(&self, node: NodeId) -> Option<Domain> {
         self.of_node.get(node.index()).copied().flatten()
+    }
+
+    /// The label; `None` where each node is a domain of its own.
+    pub fn key(&self) -> Option<&str> {
+        self.key.as_deref()
+    }
+
+    /// The value of the label in a domain.
+    pub fn value(&self, domain: Domain) -> &str {
+        let value = self.names.get(domain.index());
+        value.map_or("", |value| value)
     }
 
     /// One more than the largest number of a domain.
@@ -98,7 +108,9 @@ impl Topology {
 /// All topologies that terms and constraints are about.
 #[derive(Debug)]
 pub(super) struct Topologies {
-    all: Slots<TopologyId, Topology>,
+    all: IdMap<TopologyId, Topology>,
+    /// The number of the next. None is used again, since plugins remember what they found out under a number.
+    next: usize,
     by_key: HashMap<Arc<str>, TopologyId>,
 }
 
@@ -106,17 +118,24 @@ impl Topologies {
     /// Each node by itself. It is always there.
     pub(super) const EACH_NODE: TopologyId = TopologyId(0);
 
+    /// With those that default constraints are about.
     pub(super) fn new() -> Topologies {
-        let mut all = Slots::default();
-        all.insert(Topology::new(None));
-        Topologies {
-            all,
+        let mut topologies = Topologies {
+            all: IdMap::default(),
+            next: 1,
             by_key: HashMap::new(),
+        };
+        topologies
+            .all
+            .insert(Topologies::EACH_NODE, Topology::new(None));
+        for key in ["kubernetes.io/hostname", "topology.kubernetes.io/zone"] {
+            topologies.acquire(&key.into(), std::iter::empty());
         }
+        topologies
     }
 
     pub(super) fn get(&self, id: TopologyId) -> &Topology {
-        &self.all[id]
+        &self.all[&id]
     }
 
     pub(super) fn find(&self, key: &str) -> Option<TopologyId> {
@@ -131,46 +150,41 @@ impl Topologies {
         nodes: impl Iterator<Item = (NodeId, &'n Node)>,
     ) -> TopologyId {
         if let Some(known) = self.find(key) {
-            self.all[known].users += 1;
+            if let Some(topology) = self.all.get_mut(&known) {
+                topology.users += 1;
+            }
             return known;
         }
         let mut topology = Topology::new(Some(key.clone()));
         for (id, node) in nodes {
             topology.place(id, Some(node));
         }
-        let id = self.all.insert(topology);
+        let id = TopologyId::from_index(self.next);
+        self.next += 1;
+        self.all.insert(id, topology);
         self.by_key.insert(key.clone(), id);
         id
     }
 
     pub(super) fn release(&mut self, id: TopologyId) {
-        let topology = &mut self.all[id];
+        let Some(topology) = self.all.get_mut(&id) else {
+            return;
+        };
         let Some(key) = topology.key.clone() else {
             return;
         };
         topology.users -= 1;
         if topology.users == 0 {
             self.by_key.remove(&key);
-            self.all.remove(id);
+            self.all.remove(&id);
         }
     }
 
     /// Puts a node where its labels say, or nowhere when it is gone.
     pub(super) fn place(&mut self, id: NodeId, node: Option<&Node>) {
-        for topology in self.all.iter_mut() {
+        for topology in self.all.values_mut() {
             topology.place(id, node);
         }
-    }
-}
-
-#[cfg(test)]
-impl Topology {
-    pub(super) fn key(&self) -> Option<&str> {
-        self.key.as_deref()
-    }
-
-    pub(super) fn value(&self, domain: Domain) -> &str {
-        &self.names[domain.index()]
     }
 }
 
@@ -178,8 +192,8 @@ impl Topology {
 impl Topologies {
     /// Each key with its users and how many nodes have each value.
     pub(super) fn entries(&self) -> Vec<(&str, usize, Vec<(&str, u32)>)> {
-        let keyed = self.all.iter();
-        let keyed = keyed.filter_map(|(_, topology)| Some((topology.key.as_deref()?, topology)));
+        let keyed = self.all.values();
+        let keyed = keyed.filter_map(|topology| Some((topology.key.as_deref()?, topology)));
         let mut entries: Vec<_> = keyed
             .map(|(key, topology)| {
                 let values = topology.values.iter();

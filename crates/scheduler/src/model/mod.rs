@@ -1,5 +1,6 @@
 //! Pods and nodes as far as scheduling looks at them: read once when they change, and never again.
 
+mod group;
 mod labels;
 mod node;
 mod node_selector;
@@ -10,6 +11,7 @@ mod spread;
 mod term;
 mod toleration;
 
+pub use group::{Group, GroupKey, GroupKind};
 pub use labels::Labels;
 pub use node::{Image, Node, Taint};
 pub use node_selector::{NodeMatch, NodeRequirement, NodeSelector, NodeTerm, PreferredNodes};

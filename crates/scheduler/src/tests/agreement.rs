@@ -17,11 +17,7 @@ fn affinity() -> Profile {
 
 /// All plugins with their usual settings.
 pub(crate) fn usual() -> Profile {
-    let mut profile = Profile::usual("default-scheduler");
-    profile
-        .plugins
-        .retain(|enabled| enabled.plugin.name() != "PodTopologySpread");
-    profile
+    Profile::usual("default-scheduler")
 }
 
 #[test]
