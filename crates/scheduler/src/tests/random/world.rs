@@ -67,10 +67,13 @@ impl World {
         cluster
     }
 
+    /// Pods that wait for a node. Those that are being deleted wait for nothing.
     pub(crate) fn pending(&self) -> impl Iterator<Item = (&String, &Value)> {
         let pods = self.pods.iter();
         pods.filter(|(_, pod)| {
-            pod["spec"]["nodeName"].is_null() && pod["status"]["phase"] == "Pending"
+            pod["spec"]["nodeName"].is_null()
+                && pod["status"]["phase"] == "Pending"
+                && pod["metadata"]["deletionTimestamp"].is_null()
         })
     }
 }
