@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::happened::Happened;
 use super::state::State;
 use crate::cluster::{Cluster, PodId};
 use crate::tests::agreement;
@@ -15,17 +16,20 @@ const NODES: usize = 6;
 const PODS: usize = 20;
 
 /// What the server has, what the scheduler assumes, and what was kept of it from change to change.
-struct Run {
+pub(super) struct Run {
     dice: Dice,
+    extent: Extent,
     world: World,
     assumed: BTreeMap<String, String>,
-    cluster: Cluster,
+    pub(super) cluster: Cluster,
+    /// What happened by the last change.
+    pub(super) happened: Vec<Happened>,
 }
 
 #[test]
 fn after_any_changes_all_counts_are_those_of_a_fresh_build() {
     for seed in seeds(40) {
-        let mut run = Run::new(seed);
+        let mut run = Run::new(seed, Extent::Everything);
         for step in 0..150 {
             run.change();
             if step % 10 == 0 {
@@ -40,7 +44,7 @@ fn after_any_changes_all_counts_are_those_of_a_fresh_build() {
 fn after_any_changes_the_oracle_agrees() {
     for seed in seeds(20) {
         let profile = agreement::usual();
-        let mut run = Run::new(seed);
+        let mut run = Run::new(seed, Extent::Everything);
         for step in 0..20 {
             for _ in 0..10 {
                 run.change();
@@ -55,7 +59,7 @@ fn after_any_changes_the_oracle_agrees() {
 #[test]
 fn nothing_is_left_when_everything_is_gone() {
     for seed in seeds(40) {
-        let mut run = Run::new(seed);
+        let mut run = Run::new(seed, Extent::Everything);
         for _ in 0..150 {
             run.change();
         }
@@ -73,13 +77,21 @@ fn nothing_is_left_when_everything_is_gone() {
 }
 
 impl Run {
-    fn new(seed: u64) -> Run {
+    pub(super) fn new(seed: u64, extent: Extent) -> Run {
         Run {
             dice: Dice::new(seed),
+            extent,
             world: World::default(),
             assumed: BTreeMap::new(),
             cluster: Cluster::default(),
+            happened: Vec::new(),
         }
+    }
+
+    /// What the server has, and what the scheduler assumes that it will have.
+    pub(super) fn pending(&self) -> Vec<String> {
+        let world = self.world_as_assumed();
+        world.pending().map(|(uid, _)| uid.clone()).collect()
     }
 
     fn fresh(&self) -> State {
@@ -102,7 +114,8 @@ impl Run {
         world
     }
 
-    fn change(&mut self) {
+    pub(super) fn change(&mut self) {
+        self.happened.clear();
         match self.dice.below(20) {
             0..=4 => self.add_pod(),
             5..=6 => self.change_pod(),
@@ -135,14 +148,15 @@ impl Run {
     }
 
     fn tell(&mut self, pod: Value) {
-        self.cluster.set_pod(read_pod(&pod));
+        let change = self.cluster.set_pod(read_pod(&pod));
+        self.happened = Happened::to_pod(change, &self.cluster);
         self.world.insert_pod(pod);
     }
 
     /// A new pod, or one that says something else than before under the same uid.
     fn add_pod(&mut self) {
         let number = self.dice.below(PODS);
-        let mut pod = pod(&mut self.dice, number, NAMESPACES.len(), Extent::Everything);
+        let mut pod = pod(&mut self.dice, number, NAMESPACES.len(), self.extent);
         let uid = pod["metadata"]["uid"].as_str().expect("a uid").to_owned();
         match self.world.pods.get(&uid) {
             Some(known) if known["status"]["phase"] != "Pending" => return,
@@ -199,12 +213,14 @@ impl Run {
             && is_free
         {
             self.cluster.assume(id, node);
+            self.happened = vec![Happened::PodPlaced(id)];
             self.assumed.insert(uid, name);
         }
     }
 
     fn forget(&mut self) {
         if let Some((uid, id)) = self.any_pod() {
+            self.happened = Happened::to_forgotten(id, &self.cluster);
             self.cluster.forget(id);
             self.assumed.remove(&uid);
         }
@@ -223,7 +239,8 @@ impl Run {
         let known: Vec<String> = self.world.pods.keys().cloned().collect();
         if !known.is_empty() {
             let uid = &known[self.dice.below(known.len())];
-            self.cluster.remove_pod(uid);
+            let departed = self.cluster.remove_pod(uid);
+            self.happened = departed.map(Happened::PodLeft).into_iter().collect();
             self.world.pods.remove(uid);
             self.assumed.remove(uid);
         }
@@ -232,13 +249,18 @@ impl Run {
     fn set_node(&mut self) {
         let name = self.any_node();
         let node = node(&mut self.dice, &name);
-        self.cluster.set_node(read_node(&node));
+        let (id, before) = self.cluster.set_node(read_node(&node));
+        self.happened = vec![match before {
+            Some(before) => Happened::NodeChanged(id, before),
+            None => Happened::NodeAdded(id),
+        }];
         self.world.nodes.insert(name, node);
     }
 
     fn remove_node(&mut self) {
         let name = self.any_node();
-        self.cluster.remove_node(&name);
+        let before = self.cluster.remove_node(&name);
+        self.happened = before.map(Happened::NodeLeft).into_iter().collect();
         self.world.nodes.remove(&name);
     }
 
@@ -256,13 +278,15 @@ impl Run {
     fn set_namespace(&mut self) {
         let name = self.dice.one_of(&NAMESPACES);
         let namespace = namespace(&mut self.dice, name);
-        self.cluster.set_namespace(name, read_labels(&namespace));
+        let pickers = self.cluster.set_namespace(name, read_labels(&namespace));
+        self.happened = vec![Happened::Relabelled(name, pickers)];
         self.world.namespaces.insert(name.to_owned(), namespace);
     }
 
     fn remove_namespace(&mut self) {
         let name = self.dice.one_of(&NAMESPACES);
-        self.cluster.remove_namespace(name);
+        let pickers = self.cluster.remove_namespace(name);
+        self.happened = vec![Happened::Relabelled(name, pickers)];
         self.world.namespaces.remove(name);
     }
 
