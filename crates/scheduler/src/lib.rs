@@ -22,3 +22,6 @@ pub mod model;
 pub mod plugins;
 pub mod preemption;
 pub mod queue;
+
+#[cfg(test)]
+mod tests;
