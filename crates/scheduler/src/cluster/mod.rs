@@ -5,6 +5,7 @@
 //! touches: the terms that pick the pod, the pods of the node, the pods of the namespace.
 
 mod counting;
+mod groups;
 mod ids;
 mod namespaces;
 mod nodes;
@@ -27,6 +28,7 @@ pub use terms::TermSlot;
 pub use topologies::Topology;
 
 use crate::model::{Labels, Node, Pod};
+use groups::Groups;
 use namespaces::Namespaces;
 use pickers::Pickers;
 use terms::Terms;
@@ -37,6 +39,7 @@ pub struct Cluster {
     nodes: Nodes,
     pods: Pods,
     namespaces: Namespaces,
+    groups: Groups,
     topologies: Topologies,
     pickers: Pickers,
     terms: Terms,
@@ -74,6 +77,7 @@ impl Default for Cluster {
             nodes: Nodes::default(),
             pods: Pods::default(),
             namespaces: Namespaces::default(),
+            groups: Groups::default(),
             topologies: Topologies::new(),
             pickers: Pickers::default(),
             terms: Terms::default(),
@@ -101,7 +105,8 @@ impl Cluster {
         self.topologies.get(id)
     }
 
-    /// The topology of a label, if any term or constraint is about it.
+    /// The topology of a label, if any term or constraint is about it. Those of zones and of nodes by name are always
+    /// there.
     pub fn topology_of(&self, key: &str) -> Option<TopologyId> {
         self.topologies.find(key)
     }
@@ -133,6 +138,11 @@ impl Cluster {
     /// To be called before a decision: puts the nodes into the order in which they are looked at.
     pub fn prepare(&mut self) {
         self.nodes.bring_order();
+    }
+
+    /// Knows the domains of a label from now on, for those who ask for them and are no terms of pods.
+    pub fn learn_topology(&mut self, key: &str) {
+        self.topologies.of(&key.into(), self.nodes.described());
     }
 
     /// Takes note of a node. Says what was known of it before.

@@ -39,6 +39,17 @@ impl Topology {
         self.of_node.get(node.index()).copied().flatten()
     }
 
+    /// The label; `None` where each node is a domain of its own.
+    pub fn key(&self) -> Option<&str> {
+        self.key.as_deref()
+    }
+
+    /// The value of the label in a domain.
+    pub fn value(&self, domain: Domain) -> &str {
+        let value = self.names.get(domain.index());
+        value.map_or("", |value| value)
+    }
+
     /// One more than the largest number of a domain.
     pub fn domains_bound(&self) -> usize {
         match self.key {
@@ -103,11 +114,16 @@ impl Topologies {
     /// Each node by itself.
     pub(super) const EACH_NODE: TopologyId = TopologyId(0);
 
+    /// With those that default constraints are about.
     pub(super) fn new() -> Topologies {
-        Topologies {
+        let mut topologies = Topologies {
             all: vec![Topology::new(None)],
             by_key: HashMap::new(),
+        };
+        for key in ["kubernetes.io/hostname", "topology.kubernetes.io/zone"] {
+            topologies.of(&key.into(), std::iter::empty());
         }
+        topologies
     }
 
     pub(super) fn get(&self, id: TopologyId) -> &Topology {
