@@ -215,9 +215,7 @@ impl Cluster {
 
     /// Takes a pod off its node, or puts it onto one, for as long as a question is asked. The caller puts it back.
     pub fn suppose(&mut self, id: PodId, node: Option<NodeId>) -> Option<NodeId> {
-        let before = self.pods.get(id).and_then(PodSlot::place);
-        self.place(id, node);
-        before
+        self.shift(id, node)
     }
 
     /// Takes note of the labels of a namespace. Says which pickers now see it differently.
@@ -281,7 +279,7 @@ impl Cluster {
             self.pods.slots[id].facts = facts;
             return PodChange::Unchanged(id);
         }
-        self.place(id, None);
+        self.shift(id, None);
         self.pods.replace(id, facts.clone());
         if before.labels != facts.labels || before.is_terminating != facts.is_terminating {
             self.pick_again(id);
@@ -289,7 +287,10 @@ impl Cluster {
         let terms = self.acquire_terms(&facts);
         let terms_before = std::mem::replace(&mut self.pods.slots[id].terms, terms);
         self.release_terms(&terms_before);
-        self.place(id, place);
+        self.shift(id, place);
+        if let Some(before) = place_before {
+            self.nodes.forget_unused(before);
+        }
         self.pods.slots[id].is_assumed &= !is_bound;
         PodChange::Changed {
             id,
@@ -314,21 +315,28 @@ impl Cluster {
 
     /// Puts a pod onto a node, or off it, and counts that.
     fn place(&mut self, id: PodId, place: Option<NodeId>) {
+        if let Some(before) = self.shift(id, place) {
+            self.nodes.forget_unused(before);
+        }
+    }
+
+    /// The same, but the node that it was on stays known though nobody may have described it: the pod can go back.
+    fn shift(&mut self, id: PodId, place: Option<NodeId>) -> Option<NodeId> {
         let slot = &mut self.pods.slots[id];
         let before = std::mem::replace(&mut slot.place, place);
         if before == place {
-            return;
+            return before;
         }
         let facts = slot.facts.clone();
         if let Some(node) = before {
             self.count(id, node, -1);
             self.nodes.get_mut(node).take(id, &facts);
-            self.nodes.forget_unused(node);
         }
         if let Some(node) = place {
             self.nodes.get_mut(node).put(id, &facts);
             self.count(id, node, 1);
         }
+        before
     }
 }
 
