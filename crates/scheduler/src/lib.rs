@@ -16,6 +16,7 @@
 
 pub mod cluster;
 pub mod cycle;
+pub mod explain;
 pub mod engine;
 pub mod model;
 pub mod plugins;

@@ -256,6 +256,22 @@ impl Profile {
     /// The weighted sum of what all plugins say of each node.
     pub fn scores(&self, pod: &PodSlot, cluster: &Cluster, nodes: &[NodeId]) -> Vec<i64> {
         let mut sums = vec![0; nodes.len()];
+        self.each_score(pod, cluster, nodes, |enabled, scores| {
+            for (sum, score) in sums.iter_mut().zip(scores) {
+                *sum += score * enabled.weight;
+            }
+        });
+        sums
+    }
+
+    /// Hands on what each plugin says of the nodes, before its weight. Who has nothing to say is left out.
+    pub fn each_score(
+        &self,
+        pod: &PodSlot,
+        cluster: &Cluster,
+        nodes: &[NodeId],
+        mut hand_on: impl FnMut(&Enabled, &[i64]),
+    ) {
         let mut scores = Vec::with_capacity(nodes.len());
         for enabled in self.plugins.iter().filter(|enabled| enabled.weight > 0) {
             let Some(score) = enabled.plugin.score(pod, cluster, nodes) else {
@@ -264,10 +280,7 @@ impl Profile {
             scores.clear();
             scores.extend(nodes.iter().map(|node| score.score(*node)));
             score.normalise(nodes, &mut scores);
-            for (sum, score) in sums.iter_mut().zip(&scores) {
-                *sum += score * enabled.weight;
-            }
+            hand_on(enabled, &scores);
         }
-        sums
     }
 }

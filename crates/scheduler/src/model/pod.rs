@@ -65,6 +65,15 @@ pub struct Pod {
     pub claims: Box<[Box<str>]>,
 }
 
+impl Pod {
+    /// As it is read with the gate `PodAffinityNamespaceSelector` off.
+    pub fn forget_namespace_selectors(&mut self) {
+        for affinity in [&mut self.affinity, &mut self.anti_affinity] {
+            affinity.forget_namespace_selectors(&self.key.namespace);
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Controller {
     pub api_version: Box<str>,

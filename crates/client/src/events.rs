@@ -1,4 +1,4 @@
-//! What controllers tell people, as events beside the objects they are about.
+//! What people are told, as events beside the objects they are about.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client, Resource};
 use tokio::sync::mpsc;
 
-use crate::supervise::AbortOnDrop;
+use crate::AbortOnDrop;
 
 /// Where events about objects of the cluster are.
 const CLUSTER_NAMESPACE: &str = "default";
@@ -22,15 +22,15 @@ const WAITING_MAX: usize = 1000;
 
 /// Tells events as one component, one after the other. Those that still wait when the last clone is dropped are not
 /// told: whoever no longer leads says nothing.
-#[derive(Clone)]
-pub(crate) struct Recorder {
+#[derive(Debug, Clone)]
+pub struct Recorder {
     component: &'static str,
     waiting: mpsc::Sender<Box<Event>>,
     _task: Arc<AbortOnDrop<()>>,
 }
 
 impl Recorder {
-    pub(crate) fn new(client: Client, component: &'static str) -> Recorder {
+    pub fn new(client: Client, component: &'static str) -> Recorder {
         let (waiting, told) = mpsc::channel(WAITING_MAX);
         Recorder {
             component,
@@ -39,14 +39,14 @@ impl Recorder {
         }
     }
 
-    pub(crate) fn normal<K>(&self, about: &K, reason: &str, message: String)
+    pub fn normal<K>(&self, about: &K, reason: &str, message: String)
     where
         K: Resource<DynamicType = ()>,
     {
         self.note(about.object_ref(&()), "Normal", reason, message);
     }
 
-    pub(crate) fn warning<K>(&self, about: &K, reason: &str, message: String)
+    pub fn warning<K>(&self, about: &K, reason: &str, message: String)
     where
         K: Resource<DynamicType = ()>,
     {
@@ -54,7 +54,7 @@ impl Recorder {
     }
 
     /// Holds nobody up: when too many wait, it is not told.
-    pub(crate) fn note(&self, about: ObjectReference, type_: &str, reason: &str, message: String) {
+    pub fn note(&self, about: ObjectReference, type_: &str, reason: &str, message: String) {
         let event = self.event(about, type_, reason, message);
         if let Err(error) = self.waiting.try_send(event) {
             tracing::debug!(%error, reason, "an event is not told");
@@ -62,13 +62,7 @@ impl Recorder {
     }
 
     /// The same for those who would rather wait until fewer do.
-    pub(crate) async fn tell(
-        &self,
-        about: ObjectReference,
-        type_: &str,
-        reason: &str,
-        message: String,
-    ) {
+    pub async fn tell(&self, about: ObjectReference, type_: &str, reason: &str, message: String) {
         let event = self.event(about, type_, reason, message);
         if let Err(error) = self.waiting.send(event).await {
             tracing::debug!(%error, reason, "an event is not told");

@@ -16,7 +16,7 @@ const FAILURES_QUIET: usize = 4;
 
 /// Hands on every event, in order, until it is dropped. A stream that breaks is begun anew: what is there comes
 /// again between `Init` and `InitDone`, and what is not among it is gone.
-pub(crate) async fn watch<K>(
+pub async fn watch<K>(
     api: Api<K>,
     config: Config,
     mut on_event: impl FnMut(Event<K>),
