@@ -105,9 +105,12 @@ const CASES: &[Case] = &[
             run.node("n", 2);
             run.pod(pod("p", 4, json!({})));
         },
-        in_vain: &[|run| run.node("n", 3), |run| {
-            run.node_with("n", 3, json!({"labels": {"a": "b"}}));
-        }],
+        in_vain: &[
+            |run| run.node("n", 3),
+            |run| {
+                run.node_with("n", 3, json!({"labels": {"a": "b"}}));
+            },
+        ],
         helps: |run| run.node("n", 4),
     },
     Case {
@@ -266,7 +269,7 @@ const CASES: &[Case] = &[
             run.pod(pod("p", 1, near(app("p"))));
         },
         in_vain: &[|run| {
-            run.pod(pod("q", 1, json!({"nodeName": "n"})));
+            run.pod(pod("q", 0, json!({"nodeName": "n"})));
             run.gone("q");
         }],
         helps: |run| run.gone("x"),
@@ -276,7 +279,12 @@ const CASES: &[Case] = &[
         before: |run| {
             zone(run, "full", "z");
             run.node("n", 8);
-            run.pod(labelled("x", json!({"app": "x"}), 8, json!({"nodeName": "full"})));
+            run.pod(labelled(
+                "x",
+                json!({"app": "x"}),
+                8,
+                json!({"nodeName": "full"}),
+            ));
             run.pod(pod("p", 4, near(app("x"))));
         },
         in_vain: &[],

@@ -28,8 +28,16 @@ fn preempting() -> Run {
 fn others_that_are_not_more_important_stand_back() {
     for (priority, cpu, expected) in [
         (9, 1, "q → n"),
-        (9, 2, "q Unschedulable: 0/1 nodes are available: 1 Insufficient cpu."),
-        (10, 2, "q Unschedulable: 0/1 nodes are available: 1 Insufficient cpu."),
+        (
+            9,
+            2,
+            "q Unschedulable: 0/1 nodes are available: 1 Insufficient cpu.",
+        ),
+        (
+            10,
+            2,
+            "q Unschedulable: 0/1 nodes are available: 1 Insufficient cpu.",
+        ),
         (11, 2, "q → n"),
     ] {
         let mut run = Run::new();
@@ -41,7 +49,10 @@ fn others_that_are_not_more_important_stand_back() {
         run.go();
         run.pod(pod("q", cpu, json!({"priority": priority})));
         let lines = run.go();
-        assert!(lines[0].starts_with(expected), "{priority} {cpu}: {lines:?}");
+        assert!(
+            lines[0].starts_with(expected),
+            "{priority} {cpu}: {lines:?}"
+        );
     }
 }
 

@@ -32,7 +32,11 @@ fn the_node_is_chosen_where_it_hurts_least() {
     let cases: &[Case<'_>] = &[
         (
             "only who is in the way goes",
-            &[("a1", "a", 3, 1, OLD), ("b1", "b", 1, 200, OLD), ("b2", "b", 1, 1, OLD)],
+            &[
+                ("a1", "a", 3, 1, OLD),
+                ("b1", "b", 1, 200, OLD),
+                ("b2", "b", 1, 1, OLD),
+            ],
             &[],
             "nominated a victims a1",
         ),
@@ -56,7 +60,11 @@ fn the_node_is_chosen_where_it_hurts_least() {
         ),
         (
             "the highest priority of those who go is the lowest",
-            &[("a1", "a", 4, 7, OLD), ("b1", "b", 2, 6, OLD), ("b2", "b", 2, 6, OLD)],
+            &[
+                ("a1", "a", 4, 7, OLD),
+                ("b1", "b", 2, 6, OLD),
+                ("b2", "b", 2, 6, OLD),
+            ],
             &[],
             "nominated b victims b1,b2",
         ),
@@ -73,7 +81,11 @@ fn the_node_is_chosen_where_it_hurts_least() {
         ),
         (
             "one with a negative priority is better than two",
-            &[("a1", "a", 2, -5, OLD), ("a2", "a", 2, -5, OLD), ("b1", "b", 4, -5, OLD)],
+            &[
+                ("a1", "a", 2, -5, OLD),
+                ("a2", "a", 2, -5, OLD),
+                ("b1", "b", 4, -5, OLD),
+            ],
             &[],
             "nominated b victims b1",
         ),
@@ -217,7 +229,11 @@ fn what_stands_against_a_pod_beside_room_can_go_too() {
     run.pod(labelled("x", json!({"app": "x"}), 1, spec));
     run.pod(there("y", "n", 1, 1, OLD, "y"));
     run.pod(there("z", "n", 1, 1, OLD, "z"));
-    run.pod(pod("p", 1, json!({"priority": 10, "affinity": repels("y")})));
+    run.pod(pod(
+        "p",
+        1,
+        json!({"priority": 10, "affinity": repels("y")}),
+    ));
     let lines = run.go();
     assert_eq!(
         lines,
@@ -282,7 +298,12 @@ fn all_who_are_alike_preempt_each_for_itself() {
         run.pod(there(&format!("x{index}"), &node, 4, 1, OLD, "x"));
     }
     for index in 0..4 {
-        run.pod(labelled(&format!("p{index}"), json!({"app": "p"}), 4, json!({"priority": 9})));
+        run.pod(labelled(
+            &format!("p{index}"),
+            json!({"app": "p"}),
+            4,
+            json!({"priority": 9}),
+        ));
     }
     let lines = run.go();
     let preempting: Vec<&str> = lines
@@ -291,7 +312,10 @@ fn all_who_are_alike_preempt_each_for_itself() {
         .filter_map(|line| line.split(" nominated ").last())
         .collect();
     assert_eq!(preempting.len(), 3, "{lines:?}");
-    assert!(lines[3].contains("preemption: 0/3 nodes are available: 3 Insufficient cpu."), "{lines:?}");
+    assert!(
+        lines[3].contains("preemption: 0/3 nodes are available: 3 Insufficient cpu."),
+        "{lines:?}"
+    );
     for index in 0..3 {
         run.gone(&format!("x{index}"));
     }

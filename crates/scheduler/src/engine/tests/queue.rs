@@ -158,7 +158,12 @@ fn what_the_server_says_of_a_binding_counts() {
     run.pod(pod("a", 1, json!({})));
     assert_eq!(run.go(), ["a → n"]);
     // Something that was on its way before the server knew.
-    run.pod(labelled("a", json!({"app": "a", "more": "labels"}), 1, json!({})));
+    run.pod(labelled(
+        "a",
+        json!({"app": "a", "more": "labels"}),
+        1,
+        json!({}),
+    ));
     assert!(run.go().is_empty());
     run.pod(pod("a", 1, json!({"nodeName": "n"})));
     assert_eq!(run.engine.pending(), Pending::default());

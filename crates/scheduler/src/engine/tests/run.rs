@@ -46,7 +46,8 @@ impl Run {
     }
 
     pub(super) fn node_with(&mut self, name: &str, cpu: u32, mut parts: Value) {
-        parts["status"] = json!({"allocatable": {"cpu": cpu.to_string(), "memory": "64Gi", "pods": "110"}});
+        parts["status"] =
+            json!({"allocatable": {"cpu": cpu.to_string(), "memory": "64Gi", "pods": "110"}});
         let node: Node = testing::node_with(name, parts);
         self.apply(Change::Node(Box::new(node)));
     }
