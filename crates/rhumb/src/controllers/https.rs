@@ -23,7 +23,7 @@ const TOKEN_SECONDS: i64 = 3600;
 const TOKEN_USED_MAX: Duration = Duration::from_secs(45 * 60);
 
 #[derive(Debug)]
-pub(super) struct Https {
+pub(crate) struct Https {
     own: Own,
     server: String,
     /// Without credentials, if controllers are to have their own.
@@ -41,7 +41,7 @@ impl std::fmt::Debug for Own {
 }
 
 /// Reads the kubeconfig, and tells by which certificates the server is known.
-pub(super) async fn connect(
+pub(crate) async fn connect(
     kubeconfig: Option<&Path>,
     service_accounts: bool,
 ) -> Result<(Https, Option<String>)> {
@@ -90,7 +90,7 @@ fn pem(chain: &[Vec<u8>]) -> String {
 
 impl Https {
     /// Where it is.
-    pub(super) fn server(&self) -> &str {
+    pub(crate) fn server(&self) -> &str {
         &self.server
     }
 }

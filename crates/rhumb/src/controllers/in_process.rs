@@ -22,14 +22,16 @@ impl InProcess {
     pub(crate) fn new(service: Arc<Service>) -> InProcess {
         InProcess { service }
     }
-}
 
-impl Connect for InProcess {
-    fn client(&self, account: Option<&'static str>) -> Client {
-        let user = match account {
-            Some(account) => system_account(account),
-            None => User::new(name::CONTROLLER_MANAGER, &[group::AUTHENTICATED]),
-        };
+    /// A client that may do everything: for what a server sets up for itself.
+    pub(crate) fn administrator(&self) -> Client {
+        self.act_as(User::new(
+            name::API_SERVER,
+            &[group::MASTERS, group::AUTHENTICATED],
+        ))
+    }
+
+    fn act_as(&self, user: User) -> Client {
         let peer = Arc::new(Peer {
             address: ADDRESS.to_owned(),
             certificate: None,
@@ -41,6 +43,15 @@ impl Connect for InProcess {
             async move { Ok::<_, Infallible>(service.answer(request, &peer).await) }
         });
         Client::new(transport, "default")
+    }
+}
+
+impl Connect for InProcess {
+    fn client(&self, account: Option<&'static str>) -> Client {
+        self.act_as(match account {
+            Some(account) => system_account(account),
+            None => User::new(name::CONTROLLER_MANAGER, &[group::AUTHENTICATED]),
+        })
     }
 }
 

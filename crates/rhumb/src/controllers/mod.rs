@@ -16,9 +16,10 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
 pub(crate) use flags::ControllerFlags;
+pub(crate) use https::connect;
 pub(crate) use in_process::InProcess;
 pub(crate) use signer::Signer;
-pub(crate) use thread::start;
+pub(crate) use thread::{Running, keep, start};
 
 use crate::pki;
 
@@ -52,7 +53,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
 async fn control(command: Command) -> Result<()> {
     let stop = crate::up::stop_on_signals()?;
     let selected = command.flags.select()?;
-    let (connect, server_ca) = https::connect(
+    let (connect, server_ca) = connect(
         command.kubeconfig.as_deref(),
         command.use_service_account_credentials,
     )
