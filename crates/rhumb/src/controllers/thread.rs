@@ -63,7 +63,8 @@ where
         .name(name.to_owned())
         .spawn(move || {
             while !stop.is_cancelled() {
-                let run = || runtime.block_on(work());
+                // Clients are made inside: they begin tasks.
+                let run = || runtime.block_on(async { work().await });
                 if catch_unwind(AssertUnwindSafe(run)).is_err() {
                     tracing::error!("the {name} failed, and are started again");
                     std::thread::sleep(PAUSE);

@@ -69,9 +69,8 @@ async fn a_pod_that_is_bound_runs_and_is_ready() {
         "apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"},
         "target": {"kind": "Node", "name": "simulated-00002"},
     });
-    let body = serde_json::to_vec(&binding).expect("a body");
     let bound: Result<Value, _> = pods
-        .create_subresource("binding", "p", &PostParams::default(), body)
+        .create_subresource("binding", "p", &PostParams::default(), &binding)
         .await;
     bound.expect("a binding");
     let pod = found(&pods, "p", is_in("Running")).await;
