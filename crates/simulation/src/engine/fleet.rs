@@ -11,7 +11,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::runtime::watcher::Event;
 use tokio::time::Instant;
 
-use super::{Desk, Due, FAILURES_QUIET, Uid, pause};
+use super::{Desk, Due, FAILURES_QUIET, Uid, Work, pause};
 use crate::fleet::{Fleet, Place, Slots};
 use crate::names::SIMULATED;
 use crate::nodes;
@@ -29,6 +29,8 @@ pub(super) enum Task {
     Register,
     Renew,
     Report,
+    /// A report out of turn: somebody says something else about it.
+    Contradict,
 }
 
 /// What a request about a node came to.
@@ -59,7 +61,8 @@ struct Node {
     is_known: bool,
     has_lease: bool,
     wrong: Vec<&'static str>,
-    is_report_due: bool,
+    is_contradicting: bool,
+    epoch: u32,
     failures: u32,
     slots: Slots,
     /// Pods that wait until it is registered.
@@ -165,15 +168,14 @@ impl Nodes {
         match node.state {
             State::Registered if node.uid == uid => {
                 node.wrong = nodes::wrong_conditions(&seen.status.conditions);
-                if !node.wrong.is_empty() && !node.is_report_due {
-                    node.is_report_due = true;
-                    desk.node_work.push_back((index, Task::Report));
+                if !node.wrong.is_empty() && !node.is_contradicting {
+                    node.is_contradicting = true;
+                    desk.node_work.push_back(node.work(index, Task::Contradict));
                 }
             }
             State::Registered | State::Absent if has_begun => {
                 node.state = State::Unregistered;
-                node.has_lease = false;
-                desk.node_work.push_back((index, Task::Register));
+                desk.node_work.push_back(node.work(index, Task::Register));
             }
             _ => {}
         }
@@ -185,7 +187,6 @@ impl Nodes {
             if node.state == State::Registered {
                 tracing::info!(node = node.place.name, "a simulated node was deleted");
                 node.state = State::Absent;
-                node.has_lease = false;
             }
         }
     }
@@ -204,26 +205,23 @@ impl Nodes {
         }
         self.has_begun = true;
         desk.surplus.extend(self.surplus.drain(..));
-        let all = 0..self.nodes.len();
-        desk.node_work
-            .extend(all.map(|node| (node, Task::Register)));
+        let all = self.nodes.iter().zip(0..);
+        let all = all.map(|(node, index)| node.work(index, Task::Register));
+        desk.node_work.extend(all);
     }
 
-    pub(super) fn due(&mut self, node: usize, task: Task, desk: &mut Desk) {
-        desk.node_work.push_back((node, task));
-    }
-
-    pub(super) fn job(&mut self, index: usize, task: Task, server: &Server) -> Option<Job> {
-        let node = self.nodes.get_mut(index)?;
-        let is_meant = match task {
-            Task::Register => node.state == State::Unregistered,
-            Task::Renew | Task::Report => node.state == State::Registered,
+    /// `None` if it no longer means anything.
+    pub(super) fn job(&mut self, work: Work, server: &Server) -> Option<Job> {
+        let node = self.nodes.get_mut(work.node)?;
+        let wanted = match work.task {
+            Task::Register => State::Unregistered,
+            _ => State::Registered,
         };
-        if !is_meant {
+        if node.state != wanted || node.epoch != work.epoch {
             return None;
         }
         let (server, name) = (server.clone(), node.place.name.clone());
-        Some(match task {
+        Some(match work.task {
             Task::Register => {
                 let (fleet, place, is_known) =
                     (self.fleet.clone(), node.place.clone(), node.is_known);
@@ -236,8 +234,8 @@ impl Nodes {
                     Ok(Registered::Already)
                 })
             }
-            Task::Report => {
-                node.is_report_due = false;
+            Task::Report | Task::Contradict => {
+                node.is_contradicting = false;
                 let wrong = std::mem::take(&mut node.wrong);
                 let conditions = nodes::conditions(&wrong, Timestamp::now());
                 let status = serde_json::json!({"conditions": conditions});
@@ -252,16 +250,19 @@ impl Nodes {
     /// Plans what the node does next; gives the pods that waited for it.
     pub(super) fn done(
         &mut self,
-        index: usize,
-        task: Task,
+        work: Work,
         result: Result<Registered, Error>,
         desk: &mut Desk,
     ) -> Vec<Uid> {
-        let Some(node) = self.nodes.get_mut(index) else {
+        let Some(node) = self.nodes.get_mut(work.node) else {
             return Vec::new();
         };
+        if node.epoch != work.epoch {
+            return Vec::new();
+        }
+        let task = work.task;
         let now = Instant::now();
-        let mut plan = |time, task| desk.timers.add(now + time, Due::Node(index, task));
+        let mut plan = |work: Work, time| desk.timers.add(now + time, Due::Node(work));
         match result {
             Err(error) => {
                 node.failures = node.failures.saturating_add(1);
@@ -270,14 +271,18 @@ impl Nodes {
                     tracing::warn!(node = name, %error, ?task, "a simulated node has no success; it tries on");
                 }
                 // When somebody has deleted the node, its watch says so.
-                plan(pause(node.failures), task);
+                plan(work, pause(node.failures));
             }
             Ok(Registered::As(uid)) => {
                 node.failures = 0;
                 node.uid = uid;
                 node.state = State::Registered;
-                desk.node_work.push_back((index, Task::Renew));
-                plan(node.share_of(REPORT), Task::Report);
+                node.epoch = node.epoch.wrapping_add(1);
+                node.has_lease = false;
+                node.is_contradicting = false;
+                let report = node.work(work.node, Task::Report);
+                plan(report, node.share_of(REPORT));
+                desk.node_work.push_back(node.work(work.node, Task::Renew));
                 self.registered += 1;
                 if self.registered == self.nodes.len() {
                     let took = self.begun.elapsed();
@@ -286,7 +291,7 @@ impl Nodes {
                 }
                 return self
                     .nodes
-                    .get_mut(index)
+                    .get_mut(work.node)
                     .map_or_else(Vec::new, |node| std::mem::take(&mut node.held));
             }
             Ok(Registered::Not) => {
@@ -300,14 +305,14 @@ impl Nodes {
             Ok(Registered::Already) => {
                 node.failures = 0;
                 match task {
-                    Task::Register => {}
+                    Task::Register | Task::Contradict => {}
                     // The first renewals are spread, and with them all that follow.
                     Task::Renew if !node.has_lease => {
                         node.has_lease = true;
-                        plan(node.share_of(RENEW), Task::Renew);
+                        plan(work, node.share_of(RENEW));
                     }
-                    Task::Renew => plan(RENEW, Task::Renew),
-                    Task::Report => plan(REPORT, Task::Report),
+                    Task::Renew => plan(work, RENEW),
+                    Task::Report => plan(work, REPORT),
                 }
             }
         }
@@ -324,10 +329,19 @@ impl Node {
             is_known: false,
             has_lease: false,
             wrong: Vec::new(),
-            is_report_due: false,
+            is_contradicting: false,
+            epoch: 0,
             failures: 0,
             slots: Slots::default(),
             held: Vec::new(),
+        }
+    }
+
+    fn work(&self, node: usize, task: Task) -> Work {
+        Work {
+            node,
+            task,
+            epoch: self.epoch,
         }
     }
 

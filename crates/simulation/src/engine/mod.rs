@@ -21,7 +21,7 @@ use kube::runtime::watcher::{Config, Event};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use self::fleet::{Nodes, Registered, Task};
@@ -41,20 +41,32 @@ const EVENTS_MAX: usize = 1000;
 /// Failures in a row after which people are told: a server that starts again is back before.
 const FAILURES_QUIET: u32 = 4;
 
+/// Between a failure of everything and the next start.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// The uid of a pod.
 type Uid = Arc<str>;
+
+/// Something that a node is to do.
+#[derive(Debug, Clone, Copy)]
+struct Work {
+    node: usize,
+    task: Task,
+    /// Which registration of the node it is for. What is left of an earlier one means nothing.
+    epoch: u32,
+}
 
 /// What a timer is for.
 #[derive(Debug)]
 enum Due {
-    Node(usize, Task),
+    Node(Work),
     /// Only if that is still when the pod's next state is due.
     Pod(Uid, Timestamp),
 }
 
 /// What a request came to.
 enum Done {
-    Node(usize, Task, Result<Registered, Error>),
+    Node(Work, Result<Registered, Error>),
     Removed(String, Result<(), Error>),
     Pod(Uid, Result<(), Error>),
     Told,
@@ -64,7 +76,7 @@ enum Done {
 struct Desk {
     server: Server,
     timers: Timers<Due>,
-    node_work: VecDeque<(usize, Task)>,
+    node_work: VecDeque<Work>,
     /// Nodes of an earlier run that are too many, with their uids.
     surplus: VecDeque<(String, String)>,
     pod_work: VecDeque<Uid>,
@@ -73,6 +85,18 @@ struct Desk {
 
 /// Looks after the nodes of a fleet until `stop`. It may be dropped at any await, and started again anywhere.
 pub async fn run(client: Client, fleet: Fleet, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = keep(client.clone(), fleet.clone()) => {}
+        }
+        tracing::error!("simulated nodes failed, and are started again");
+        sleep(PAUSE).await;
+    }
+}
+
+/// Ends only when something is broken that nobody thought of.
+async fn keep(client: Client, fleet: Fleet) {
     let nodes: Api<wire::Node> = Api::all(client.clone());
     let pods: Api<wire::Pod> = Api::all(client.clone());
     let of_nodes = Config::default().labels(&format!("{SIMULATED}=true"));
@@ -96,10 +120,7 @@ pub async fn run(client: Client, fleet: Fleet, stop: CancellationToken) {
     };
     let nodes = pin!(watcher(nodes, of_nodes).default_backoff());
     let pods = pin!(watcher(pods, of_pods).default_backoff());
-    tokio::select! {
-        () = stop.cancelled() => {}
-        () = engine.keep(nodes, pods) => {}
-    }
+    engine.keep(nodes, pods).await;
 }
 
 struct Engine {
@@ -128,13 +149,9 @@ impl Engine {
             let far = Instant::now() + Duration::from_secs(3600);
             tokio::select! {
                 Some(done) = self.jobs.join_next() => {
-                    // A job that panicked is none that was done: what it was for comes again with the next list.
-                    if let Ok(done) = done {
-                        self.done(done);
-                    }
-                    while let Some(Ok(done)) = self.jobs.try_join_next() {
-                        self.done(done);
-                    }
+                    // Of a job that panicked nobody knows what it was for.
+                    let Ok(done) = done else { return };
+                    self.done(done);
                 }
                 () = sleep_until(next.unwrap_or(far)) => self.due(),
                 Some(event) = nodes.next() => {
@@ -175,7 +192,7 @@ impl Engine {
         let now = Instant::now();
         while let Some(due) = self.desk.timers.take(now) {
             match due {
-                Due::Node(node, task) => self.nodes.due(node, task, &mut self.desk),
+                Due::Node(work) => self.desk.node_work.push_back(work),
                 Due::Pod(uid, at) => self.pods.due(&uid, at, &mut self.nodes, &mut self.desk),
             }
         }
@@ -193,12 +210,11 @@ impl Engine {
             });
         }
         while self.node_jobs < NODE_JOBS_MAX
-            && let Some((node, task)) = self.desk.node_work.pop_front()
+            && let Some(work) = self.desk.node_work.pop_front()
         {
-            if let Some(job) = self.nodes.job(node, task, &self.desk.server) {
+            if let Some(job) = self.nodes.job(work, &self.desk.server) {
                 self.node_jobs += 1;
-                self.jobs
-                    .spawn(async move { Done::Node(node, task, job.await) });
+                self.jobs.spawn(async move { Done::Node(work, job.await) });
             }
         }
         while self.pod_jobs < POD_JOBS_MAX
@@ -223,9 +239,9 @@ impl Engine {
 
     fn done(&mut self, done: Done) {
         match done {
-            Done::Node(node, task, result) => {
+            Done::Node(work, result) => {
                 self.node_jobs -= 1;
-                let held = self.nodes.done(node, task, result, &mut self.desk);
+                let held = self.nodes.done(work, result, &mut self.desk);
                 self.pods.resume(held, &mut self.nodes, &mut self.desk);
             }
             Done::Removed(name, result) => {

@@ -22,6 +22,9 @@ use crate::wire;
 /// How long a change that made a write fail may take until it is heard of.
 const HEARD_OF_MAX: Duration = Duration::from_secs(5);
 
+/// No timer is longer: what rings early waits on. So timers of pods that are gone do not pile up.
+const LOOK: Duration = Duration::from_secs(300);
+
 type Job = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
 struct Pod {
@@ -29,7 +32,7 @@ struct Pod {
     node: usize,
     sight: Sight,
     slot: Option<u32>,
-    /// When its timer rings. Others that are still in the queue mean nothing.
+    /// What its timer is for. Others that are still in the queue mean nothing.
     due: Option<Timestamp>,
     is_queued: bool,
     /// It waits for its node.
@@ -254,7 +257,7 @@ impl Pod {
         if self.due != Some(due) {
             self.due = Some(due);
             let left = Duration::try_from(due.duration_since(now)).unwrap_or_default();
-            let at = Instant::now() + left;
+            let at = Instant::now() + left.min(LOOK);
             desk.timers.add(at, Due::Pod(uid.clone(), due));
         }
     }

@@ -106,8 +106,8 @@ fn container_status(
     now: Timestamp,
 ) -> Value {
     let before = pod.status.container_statuses.iter();
-    let before = before.filter(|own| own.name == container.name);
-    let before = before.cloned().next().unwrap_or_default();
+    let mut before = before.filter(|own| own.name == container.name);
+    let before = before.next().cloned().unwrap_or_default();
     let restarts = match change {
         Change::Start { restarts } => i32::try_from(restarts).unwrap_or(i32::MAX),
         _ => before.restart_count,
