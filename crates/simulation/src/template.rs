@@ -79,6 +79,7 @@ pub(crate) struct NodeInfo {
 pub(crate) enum Amount {
     Text(String),
     Whole(u64),
+    Decimal(f64),
 }
 
 impl Amount {
@@ -86,6 +87,7 @@ impl Amount {
         match self {
             Amount::Text(text) => text.clone(),
             Amount::Whole(number) => number.to_string(),
+            Amount::Decimal(number) => number.to_string(),
         }
     }
 }
@@ -297,6 +299,15 @@ mod tests {
             let error = counts(text, nodes).expect_err("refused");
             assert!(error.contains(says), "{error}");
         }
+    }
+
+    #[test]
+    fn quantities_may_look_like_numbers() {
+        let text = format!("{NODE}status: {{capacity: {{a: 8, b: 0.5, c: '7', d: 7500m}}}}\n");
+        let pools = read(&text, Some(1)).expect("a template");
+        let capacity = pools[0].template.status.capacity.values();
+        let capacity: Vec<String> = capacity.map(Amount::text).collect();
+        assert_eq!(capacity, ["8", "0.5", "7", "7500m"]);
     }
 
     #[test]
