@@ -11,12 +11,12 @@
 )]
 
 mod admission;
-mod beside;
 mod connect;
 mod controllers;
 mod duration;
 mod pki;
 mod scheduler;
+mod simulation;
 mod store;
 mod up;
 
@@ -38,6 +38,8 @@ enum Command {
     Controllers(Box<controllers::Command>),
     /// Run only the scheduler, for an API server that runs elsewhere.
     Scheduler(Box<scheduler::Command>),
+    /// Run only simulated nodes, for an API server that runs elsewhere.
+    SimulateNodes(Box<simulation::Command>),
     /// Ask who sees a request before it is stored: webhooks, policies, exclusions.
     #[command(subcommand)]
     Admission(admission::Command),
@@ -75,6 +77,7 @@ fn main() -> ExitCode {
         Command::Up(flags) => up::run(*flags),
         Command::Controllers(command) => controllers::run(*command),
         Command::Scheduler(command) => scheduler::run(*command),
+        Command::SimulateNodes(command) => simulation::run(*command),
         Command::Admission(command) => admission::run(command),
         Command::Store(command) => store::run(command),
     };

@@ -2,6 +2,7 @@
 
 mod flags;
 mod signer;
+mod thread;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,6 +15,7 @@ use rustls_pki_types::pem::PemObject as _;
 
 pub(crate) use flags::ControllerFlags;
 pub(crate) use signer::Signer;
+pub(crate) use thread::{Running, keep, start};
 
 use crate::connect;
 use crate::pki;

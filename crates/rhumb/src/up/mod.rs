@@ -21,7 +21,6 @@ use rhumb_apiserver::server::{ConnectionLimits, Server};
 use rhumb_apiserver::start::Options;
 use rhumb_auth::authn::TokenFile;
 use rhumb_auth::{User, group, name};
-use rhumb_controllers::Controller;
 use rhumb_meta::{Clock, SystemClock};
 use rhumb_scheduler::metrics::Metrics as SchedulerMetrics;
 use tokio::net::TcpListener;
@@ -29,11 +28,11 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use flags::Flags;
 
-use crate::beside::{self, Running};
 use crate::connect::InProcess;
-use crate::controllers;
+use crate::controllers::{self, Running};
 use crate::pki;
 use crate::scheduler;
+use crate::simulation;
 
 /// How long requests that are under way may take once the server is told to end.
 const DRAIN_MAX: Duration = Duration::from_secs(20);
@@ -55,6 +54,7 @@ async fn serve(flags: Flags) -> Result<()> {
         true => Some(scheduler::read_config(flags.scheduler_config.as_deref())?),
         false => None,
     };
+    let fleet = flags.simulation.fleet()?;
     let (gates, notes) = Gates::parse(&flags.feature_gates).context("--feature-gates")?;
     for note in notes {
         tracing::warn!("{note}");
@@ -122,7 +122,11 @@ async fn serve(flags: Flags) -> Result<()> {
         )?),
         None => None,
     };
-    let controllers = start_controllers(connect, selected, options, stop.clone())?;
+    let nodes = fleet.as_ref().map(simulation::describe);
+    let simulation = fleet
+        .map(|fleet| simulation::start(&connect, fleet, stop.clone()))
+        .transpose()?;
+    let controllers = controllers::start(connect, selected, options, stop.clone())?;
     let server = Server {
         listener,
         tls,
@@ -135,6 +139,7 @@ async fn serve(flags: Flags) -> Result<()> {
         &directory,
         &store_name,
         &kubeconfig,
+        nodes.as_deref(),
         started.elapsed(),
     );
     stop.cancelled().await;
@@ -143,40 +148,26 @@ async fn serve(flags: Flags) -> Result<()> {
         scheduler.ended().await;
     }
     controllers.ended().await;
+    if let Some(simulation) = simulation {
+        simulation.ended().await;
+    }
     end(&api).await;
     server.await.context("the server ended badly")?;
     say("stopped");
     Ok(())
 }
 
-fn start_controllers(
-    connect: Arc<InProcess>,
-    selected: Vec<&'static Controller>,
-    options: rhumb_controllers::Options,
-    stop: CancellationToken,
-) -> Result<Running> {
-    let until = stop.clone();
-    let run = move || {
-        rhumb_controllers::run(
-            connect.clone(),
-            selected.clone(),
-            options.clone(),
-            until.clone(),
-        )
-    };
-    beside::start("controllers", run, stop)
-}
-
+/// Beside the server of this process, as the user that upstream's scheduler is.
 fn start_scheduler(
-    connect: &InProcess,
+    connect: &Arc<InProcess>,
     options: rhumb_scheduler::run::Options,
     stop: CancellationToken,
 ) -> Result<Running> {
-    let user = User::new(name::SCHEDULER, &[group::AUTHENTICATED]);
-    let client = connect.client_maker(user);
-    let until = stop.clone();
-    let run = move || rhumb_scheduler::run::run(client(), options.clone(), until.clone());
-    beside::start("scheduler-requests", run, stop)
+    let (connect, token) = (connect.clone(), stop.clone());
+    controllers::keep("scheduler", stop, move || {
+        let user = User::new(name::SCHEDULER, &[group::AUTHENTICATED]);
+        rhumb_scheduler::run::run(connect.client_of(user), options.clone(), token.clone())
+    })
 }
 
 /// Whose the leases of the controllers and of the scheduler are. Only one server can have an embedded store: the one that comes after a
@@ -269,15 +260,23 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     }
 }
 
-fn say_ready(url: &str, directory: &Path, store: &str, kubeconfig: &Path, took: Duration) {
+fn say_ready(
+    url: &str,
+    directory: &Path,
+    store: &str,
+    kubeconfig: &Path,
+    nodes: Option<&str>,
+    took: Duration,
+) {
     let (bold, plain) = if std::io::stdout().is_terminal() {
         ("\x1b[1m", "\x1b[0m")
     } else {
         ("", "")
     };
     let shown: PathBuf = kubeconfig.to_owned();
+    let nodes = nodes.map_or_else(String::new, |nodes| format!("  nodes   {nodes}\n"));
     say(&format!(
-        "{bold}rhumb {}{plain} · Kubernetes v1.36 · {url}\n  data    {} ({store})\n  use it  export KUBECONFIG={}\n{bold}ready{plain} in {} ms",
+        "{bold}rhumb {}{plain} · Kubernetes v1.36 · {url}\n  data    {} ({store})\n  use it  export KUBECONFIG={}\n{nodes}{bold}ready{plain} in {} ms",
         env!("CARGO_PKG_VERSION"),
         directory.display(),
         shown.display(),

@@ -71,35 +71,44 @@ impl Cluster {
                 preferred.push((term, i64::from(wanted.weight) * sign));
             }
         }
-        let spread = pod.spread.iter().map(|constraint| {
+        let (mut spread, mut spread_by_domain) = (Vec::new(), Vec::new());
+        for constraint in &pod.spread {
             let key: Arc<str> = (*constraint.topology_key).into();
-            self.topologies.of(&key, self.nodes.described());
-            let picker = Picker {
+            let topology = self.topologies.acquire(&key, self.nodes.described());
+            let rule = Rule::One(Arc::new(Picker {
                 selector: constraint.selector.clone(),
                 namespaces: NamespaceRule::only(&pod.key.namespace),
                 skips_terminating: true,
-            };
-            let picker = self.acquire_picker(Rule::One(Arc::new(picker)));
-            self.acquire_counted(picker, Topologies::EACH_NODE)
-        });
-        let spread = spread.collect();
+            }));
+            let picker = self.acquire_picker(rule.clone());
+            spread.push(self.acquire_counted(picker, Topologies::EACH_NODE));
+            let picker = self.acquire_picker(rule);
+            spread_by_domain.push(self.acquire_counted(picker, topology));
+        }
         PodTerms {
             affinity,
             affinity_each,
             anti_affinity,
             preferred: preferred.into(),
-            spread,
+            spread: spread.into(),
+            spread_by_domain: spread_by_domain.into(),
+            default_spread: self.acquire_default_spread(pod),
         }
     }
 
     pub(super) fn release_terms(&mut self, terms: &PodTerms) {
-        for term in terms.all() {
-            if let Some(picker) = self.terms.release(term) {
+        self.release(terms.all());
+    }
+
+    pub(super) fn release(&mut self, terms: impl IntoIterator<Item = TermId>) {
+        for term in terms {
+            if let Some((picker, topology)) = self.terms.release(term) {
                 self.pickers
                     .get_mut(picker)
                     .terms
                     .retain(|known| *known != term);
                 self.release_picker(picker);
+                self.topologies.release(topology);
             }
         }
     }
@@ -125,7 +134,7 @@ impl Cluster {
             let picker = self.acquire_picker(rule.clone());
             let topology = self
                 .topologies
-                .of(&term.topology_key, self.nodes.described());
+                .acquire(&term.topology_key, self.nodes.described());
             self.acquire_counted(picker, topology)
         });
         together.collect()
@@ -135,12 +144,12 @@ impl Cluster {
         let picker = self.acquire_picker(Rule::One(term.picker.clone()));
         let topology = self
             .topologies
-            .of(&term.topology_key, self.nodes.described());
+            .acquire(&term.topology_key, self.nodes.described());
         self.acquire_counted(picker, topology)
     }
 
     /// The picker, known to all pods that it picks.
-    fn acquire_picker(&mut self, rule: Rule) -> PickerId {
+    pub(super) fn acquire_picker(&mut self, rule: Rule) -> PickerId {
         let (id, is_new) = self.pickers.acquire(rule);
         if is_new {
             for pod in self.picked_among_candidates(id) {
@@ -163,11 +172,13 @@ impl Cluster {
         pods
     }
 
-    /// The term with its counts. It has the use of the picker that came with it, or gives it back if it had one.
-    fn acquire_counted(&mut self, picker: PickerId, topology: TopologyId) -> TermId {
+    /// The term with its counts. It has the use of the picker and the topology that came with it, or gives them back if
+    /// it had them.
+    pub(super) fn acquire_counted(&mut self, picker: PickerId, topology: TopologyId) -> TermId {
         let (id, is_new) = self.terms.acquire(picker, topology);
         if !is_new {
             self.release_picker(picker);
+            self.topologies.release(topology);
             return id;
         }
         self.pickers.get_mut(picker).terms.push(id);

@@ -5,6 +5,7 @@
 //! touches: the terms that pick the pod, the pods of the node, the pods of the namespace.
 
 mod counting;
+mod groups;
 mod ids;
 mod namespaces;
 mod nodes;
@@ -27,6 +28,7 @@ pub use terms::TermSlot;
 pub use topologies::Topology;
 
 use crate::model::{Labels, Node, Pod};
+use groups::Groups;
 use namespaces::Namespaces;
 use pickers::Pickers;
 use terms::Terms;
@@ -37,6 +39,7 @@ pub struct Cluster {
     nodes: Nodes,
     pods: Pods,
     namespaces: Namespaces,
+    groups: Groups,
     topologies: Topologies,
     pickers: Pickers,
     terms: Terms,
@@ -74,6 +77,7 @@ impl Default for Cluster {
             nodes: Nodes::default(),
             pods: Pods::default(),
             namespaces: Namespaces::default(),
+            groups: Groups::default(),
             topologies: Topologies::new(),
             pickers: Pickers::default(),
             terms: Terms::default(),
@@ -101,7 +105,8 @@ impl Cluster {
         self.topologies.get(id)
     }
 
-    /// The topology of a label, if any term or constraint is about it.
+    /// The topology of a label, if any term or constraint is about it. Those of zones and of nodes by name are always
+    /// there.
     pub fn topology_of(&self, key: &str) -> Option<TopologyId> {
         self.topologies.find(key)
     }
@@ -133,6 +138,11 @@ impl Cluster {
     /// To be called before a decision: puts the nodes into the order in which they are looked at.
     pub fn prepare(&mut self) {
         self.nodes.bring_order();
+    }
+
+    /// Knows the domains of a label from now on, for those who ask for them and are no terms of pods.
+    pub fn learn_topology(&mut self, key: &str) {
+        self.topologies.acquire(&key.into(), self.nodes.described());
     }
 
     /// Takes note of a node. Says what was known of it before.
@@ -191,7 +201,7 @@ impl Cluster {
 
     /// Puts a pod onto a node before the server knows.
     pub fn assume(&mut self, id: PodId, node: NodeId) {
-        self.place(id, Some(node));
+        self.move_to(id, Some(node));
         self.pods.slots[id].is_assumed = true;
     }
 
@@ -199,7 +209,7 @@ impl Cluster {
     pub fn forget(&mut self, id: PodId) {
         if self.pods.get(id).is_some_and(PodSlot::is_assumed) {
             self.pods.slots[id].is_assumed = false;
-            self.place(id, None);
+            self.move_to(id, None);
         }
     }
 
@@ -280,6 +290,9 @@ impl Cluster {
         let terms_before = std::mem::replace(&mut self.pods.slots[id].terms, terms);
         self.release_terms(&terms_before);
         self.place(id, place);
+        if let Some(node) = place_before {
+            self.nodes.forget_unused(node);
+        }
         self.pods.slots[id].is_assumed &= !is_bound;
         PodChange::Changed {
             id,
@@ -291,7 +304,7 @@ impl Cluster {
 
     fn take_pod(&mut self, id: PodId) -> Option<Departed> {
         let place = self.pods.get(id)?.place;
-        self.place(id, None);
+        self.move_to(id, None);
         let slot = self.pods.remove(id)?;
         self.release_terms(&slot.terms);
         Some(Departed {
@@ -302,7 +315,16 @@ impl Cluster {
         })
     }
 
-    /// Puts a pod onto a node, or off it, and counts that.
+    /// Puts a pod onto a node, or off it. The node that it was on is forgotten if nothing is known of it but that.
+    fn move_to(&mut self, id: PodId, place: Option<NodeId>) {
+        let before = self.pods.slots[id].place;
+        self.place(id, place);
+        if let Some(node) = before {
+            self.nodes.forget_unused(node);
+        }
+    }
+
+    /// Puts a pod onto a node, or off it, and counts that. The node that it was on is kept: it may come back.
     fn place(&mut self, id: PodId, place: Option<NodeId>) {
         let slot = &mut self.pods.slots[id];
         let before = std::mem::replace(&mut slot.place, place);
@@ -312,8 +334,14 @@ impl Cluster {
         let facts = slot.facts.clone();
         if let Some(node) = before {
             self.count(id, node, -1);
-            self.nodes.get_mut(node).take(id, &facts);
-            self.nodes.forget_unused(node);
+            let slot = self.nodes.get_mut(node);
+            let was_immense = slot.is_immense();
+            slot.take(id, &facts);
+            if was_immense {
+                let left = slot.pods().to_vec();
+                let left = left.iter().map(|pod| &*self.pods.slots[*pod].facts);
+                slot.recount(left);
+            }
         }
         if let Some(node) = place {
             self.nodes.get_mut(node).put(id, &facts);

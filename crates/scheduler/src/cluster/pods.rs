@@ -51,6 +51,10 @@ pub struct PodTerms {
     pub preferred: Box<[(TermId, i64)]>,
     /// What its spread constraints count, on each node, in their order.
     pub spread: Box<[TermId]>,
+    /// The same, in the topologies of the constraints.
+    pub spread_by_domain: Box<[TermId]>,
+    /// What default constraints count for it, on each node, if it has none of its own and belongs to something.
+    pub default_spread: Option<TermId>,
 }
 
 impl PodTerms {
@@ -61,6 +65,8 @@ impl PodTerms {
             .chain(&self.anti_affinity)
             .chain(preferred)
             .chain(&self.spread)
+            .chain(&self.spread_by_domain)
+            .chain(&self.default_spread)
             .copied()
     }
 }
@@ -176,5 +182,17 @@ fn leave(sets: &mut HashMap<Box<str>, IdSet<PodId>>, name: &str, id: PodId) {
         if set.is_empty() {
             sets.remove(name);
         }
+    }
+}
+
+#[cfg(test)]
+impl Pods {
+    /// How many pods are found under each label and namespace.
+    pub(super) fn entries(&self) -> Vec<(&str, usize)> {
+        assert_eq!(self.by_uid.len(), self.len());
+        let indexes = self.by_label.iter().chain(&self.by_namespace);
+        let mut entries: Vec<_> = indexes.map(|(name, pods)| (&**name, pods.len())).collect();
+        entries.sort_unstable();
+        entries
     }
 }

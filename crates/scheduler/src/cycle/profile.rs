@@ -23,6 +23,15 @@ pub struct Enabled {
 }
 
 impl Profile {
+    /// Makes a cluster know what the plugins will ask for. To be called once, before the first decision.
+    pub fn introduce(&self, cluster: &mut Cluster) {
+        for enabled in &self.plugins {
+            for key in enabled.plugin.topology_keys() {
+                cluster.learn_topology(key);
+            }
+        }
+    }
+
     /// What all plugins have to say about nodes, for one pod. If one of them has no node at all, which and why.
     pub fn checks<'c>(
         &'c self,

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::events::may_help;
 use super::{Change, Engine, Nominated, Outcome, Reason};
 use crate::cluster::{Departed, NodeId, PickerId, PodChange, PodId};
-use crate::model::{Labels, Node, Pod};
+use crate::model::{GroupKey, Labels, Node, Pod};
 use crate::plugins::Event;
 
 /// As the API server says it when it takes such a pod.
@@ -36,6 +36,17 @@ impl Engine {
             Change::BudgetsAre(keys) => {
                 self.version += 1;
                 self.budgets.retain(&keys);
+            }
+            Change::Group(group) => {
+                let is_different = self.cluster.set_group(*group);
+                self.regrouped(is_different, now);
+            }
+            Change::GroupGone(key) => self.remove_group(&key, now),
+            Change::GroupsAre { kind, keys } => {
+                let known = self.cluster.groups(kind).into_iter();
+                for gone in known.filter(|key| !keys.contains(key)) {
+                    self.remove_group(&gone, now);
+                }
             }
             Change::Bound { uid } => self.bound(&uid, now),
             Change::NotBound { uid } => self.not_bound(&uid, now),
@@ -237,8 +248,20 @@ impl Engine {
     }
 }
 
-/// Nodes and namespaces.
+/// Groups, nodes and namespaces.
 impl Engine {
+    fn remove_group(&mut self, key: &GroupKey, now: Instant) {
+        let was_known = self.cluster.remove_group(key);
+        self.regrouped(was_known, now);
+    }
+
+    /// What is to be spread may be something else now.
+    fn regrouped(&mut self, is_different: bool, now: Instant) {
+        if is_different {
+            self.wake_refused_by("PodTopologySpread", now);
+        }
+    }
+
     fn set_node(&mut self, node: Node, now: Instant) {
         let (id, before) = self.cluster.set_node(node);
         match before {

@@ -97,7 +97,12 @@ impl Engine {
             Finding::NotEligible(why) => {
                 self.refuse(id, refusers, &format!("{message} preemption: {why}"), now)
             }
-            Finding::NotHelpful(why) => {
+            Finding::NotHelpful {
+                message: why,
+                plugins,
+            } => {
+                // What stands in the way of preemption has to go, too.
+                let refusers = refusers.union(plugins.into_iter().collect());
                 let message = format!("{message} preemption: {why}");
                 let had_place = self.nominations.get(id).is_some();
                 if !had_place {

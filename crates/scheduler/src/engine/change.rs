@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::model::{Budget, Labels, Node, Pod, PodKey};
+use crate::model::{Budget, Group, GroupKey, GroupKind, Labels, Node, Pod, PodKey};
 
 /// Something that the server said, or that became of what the engine decided.
 #[derive(Debug, Clone)]
@@ -33,6 +33,13 @@ pub enum Change {
         name: Box<str>,
     },
     BudgetsAre(HashSet<PodKey>),
+    /// Services and controllers, which say what is to be spread where pods do not.
+    Group(Box<Group>),
+    GroupGone(GroupKey),
+    GroupsAre {
+        kind: GroupKind,
+        keys: HashSet<GroupKey>,
+    },
     /// The server took the binding. The pod as the server has it now still comes as a [`Change::Pod`].
     Bound {
         uid: Box<str>,

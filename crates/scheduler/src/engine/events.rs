@@ -25,6 +25,20 @@ impl Engine {
         self.version += 1;
         self.queue.wake(now, |_, _, _| true);
     }
+
+    /// Something happened that only this plugin has to do with.
+    pub(super) fn wake_refused_by(&mut self, plugin: &str, now: Instant) {
+        self.version += 1;
+        let profiles = &self.profiles;
+        self.queue.wake(now, |_, profile, refusers| {
+            profiles.get(profile).is_some_and(|known| {
+                let mut plugins = known.profile.plugins.iter().enumerate();
+                plugins.any(|(index, enabled)| {
+                    refusers.contains(index) && enabled.plugin.name() == plugin
+                })
+            })
+        });
+    }
 }
 
 /// Whether one of the plugins that refused a pod says that it may do now.

@@ -15,12 +15,13 @@ const QUESTIONS_MAX: usize = 512;
 /// Pods that say the same ask the same question, so it is answered once; later only nodes that changed are looked at.
 #[derive(Debug)]
 pub(super) struct NodeAnswers<Q> {
-    known: RefCell<Known<Q>>,
+    known: RefCell<Remembered<Q, Arc<Answer>>>,
 }
 
+/// What was found out for a number of questions.
 #[derive(Debug)]
-struct Known<Q> {
-    answers: HashMap<Q, (u64, Arc<Answer>)>,
+pub(super) struct Remembered<Q, A> {
+    answers: HashMap<Q, (u64, A)>,
     /// Grows with each question, so that it is known which was asked last.
     asked: u64,
 }
@@ -37,10 +38,16 @@ pub(super) struct Answer {
 impl<Q> Default for NodeAnswers<Q> {
     fn default() -> Self {
         NodeAnswers {
-            known: RefCell::new(Known {
-                answers: HashMap::new(),
-                asked: 0,
-            }),
+            known: RefCell::default(),
+        }
+    }
+}
+
+impl<Q, A> Default for Remembered<Q, A> {
+    fn default() -> Self {
+        Remembered {
+            answers: HashMap::new(),
+            asked: 0,
         }
     }
 }
@@ -53,29 +60,27 @@ impl<Q: Hash + Eq + Clone> NodeAnswers<Q> {
         holds: impl Fn(&Node) -> bool,
     ) -> Arc<Answer> {
         let mut known = self.known.borrow_mut();
-        known.asked += 1;
-        let now = known.asked;
-        if !known.answers.contains_key(question) {
-            known.make_room();
-            let answer = Answer::of_all(nodes, &holds);
-            known
-                .answers
-                .insert(question.clone(), (now, Arc::new(answer)));
+        let answer = known.ask(question, || Arc::new(Answer::of_all(nodes, &holds)));
+        if answer.version != nodes.version() {
+            Arc::make_mut(answer).refresh(nodes, &holds);
         }
-        match known.answers.get_mut(question) {
-            Some((asked, answer)) => {
-                *asked = now;
-                if answer.version != nodes.version() {
-                    Arc::make_mut(answer).refresh(nodes, &holds);
-                }
-                answer.clone()
-            }
-            None => Arc::default(),
-        }
+        answer.clone()
     }
 }
 
-impl<Q: Hash + Eq + Clone> Known<Q> {
+impl<Q: Hash + Eq + Clone, A> Remembered<Q, A> {
+    /// What is remembered, which may be of old, or else what is found now.
+    pub(super) fn ask(&mut self, question: &Q, find: impl FnOnce() -> A) -> &mut A {
+        self.asked += 1;
+        if !self.answers.contains_key(question) {
+            self.make_room();
+        }
+        let entry = self.answers.entry(question.clone());
+        let (asked, answer) = entry.or_insert_with(|| (0, find()));
+        *asked = self.asked;
+        answer
+    }
+
     fn make_room(&mut self) {
         if self.answers.len() < QUESTIONS_MAX {
             return;

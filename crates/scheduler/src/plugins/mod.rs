@@ -53,6 +53,11 @@ pub trait Plugin: Send {
         None
     }
 
+    /// Labels of nodes whose domains it asks for beside those of pods' own terms.
+    fn topology_keys(&self) -> Vec<&str> {
+        Vec::new()
+    }
+
     /// Whether a pod that this plugin refused may do after something happened. It is asked for every such pod, so it
     /// looks at what happened and not at the whole cluster. To say yes in vain costs an attempt; to say no wrongly
     /// leaves a pod waiting for nothing.

@@ -7,6 +7,22 @@ use crate::cluster::{Cluster, NodeId, PodId};
 /// Why it would not help if others left.
 pub(super) const NO_VICTIMS: &str = "No preemption victims found for incoming pod";
 
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct InVain {
+    pub(super) reasons: Vec<String>,
+    /// That objects even then.
+    pub(super) plugin: Option<usize>,
+}
+
+impl InVain {
+    fn said(reason: String) -> InVain {
+        InVain {
+            reasons: vec![reason],
+            plugin: None,
+        }
+    }
+}
+
 impl Preemptor<'_> {
     /// Takes off all who are less important, and puts back whom it can. In the end all are where they were.
     pub(super) fn dry_run(
@@ -15,10 +31,10 @@ impl Preemptor<'_> {
         pod: PodId,
         priority: i32,
         node: NodeId,
-    ) -> Result<Candidate, Vec<String>> {
+    ) -> Result<Candidate, InVain> {
         let less_important = less_important(cluster, node, priority);
         if less_important.is_empty() {
-            return Err(vec![NO_VICTIMS.to_owned()]);
+            return Err(InVain::said(NO_VICTIMS.to_owned()));
         }
         for other in &less_important {
             cluster.suppose(*other, None);
@@ -37,9 +53,10 @@ impl Preemptor<'_> {
         pod: PodId,
         node: NodeId,
         less_important: Vec<PodId>,
-    ) -> Result<Candidate, Vec<String>> {
-        if let Err((_, reasons)) = self.accepts(cluster, pod, node) {
-            return Err(reasons);
+    ) -> Result<Candidate, InVain> {
+        if let Err((objection, reasons)) = self.accepts(cluster, pod, node) {
+            let plugin = Some(objection.plugin);
+            return Err(InVain { reasons, plugin });
         }
         let (overdrawing, others) = self.budgets.part(cluster, less_important);
         let mut candidate = Candidate {
@@ -59,9 +76,8 @@ impl Preemptor<'_> {
         }
         if candidate.victims.is_empty() {
             let name = &cluster.nodes().get(node).name;
-            return Err(vec![format!(
-                "expected at least one victim pod on node {name:?}"
-            )]);
+            let said = format!("expected at least one victim pod on node {name:?}");
+            return Err(InVain::said(said));
         }
         candidate
             .victims

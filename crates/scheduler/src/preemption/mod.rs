@@ -13,6 +13,7 @@ pub use choice::Candidate;
 use crate::cluster::{Cluster, NodeId, PodId};
 use crate::cycle::{Diagnosis, Nominations, Objection, Profile, Shuffle, message_of};
 use crate::model::PreemptionPolicy;
+use dry_run::InVain;
 
 /// Of how many nodes it is found out who would have to go, before one is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,8 +59,11 @@ pub enum Finding {
     Victims(Candidate),
     /// It has its place already, and waits until others are gone; or it must not.
     NotEligible(&'static str),
-    /// It would not help, whoever left.
-    NotHelpful(String),
+    /// It would not help, whoever left. Some plugins, by their places in the profile, would still object.
+    NotHelpful {
+        message: String,
+        plugins: Vec<usize>,
+    },
 }
 
 impl Preemptor<'_> {
@@ -90,7 +94,10 @@ impl Preemptor<'_> {
             Some(best) => Finding::Victims(best),
             None => {
                 let nodes = cluster.nodes().order().len();
-                Finding::NotHelpful(in_vain(nodes, reasons))
+                Finding::NotHelpful {
+                    plugins: reasons.keys().filter_map(|why| why.plugin).collect(),
+                    message: in_vain(nodes, reasons),
+                }
             }
         }
     }
@@ -102,9 +109,9 @@ impl Preemptor<'_> {
         cluster: &mut Cluster,
         pod: PodId,
         nodes: &[NodeId],
-    ) -> (Vec<Candidate>, BTreeMap<Vec<String>, usize>) {
+    ) -> (Vec<Candidate>, BTreeMap<InVain, usize>) {
         let mut candidates = Vec::new();
-        let mut reasons: BTreeMap<Vec<String>, usize> = BTreeMap::new();
+        let mut reasons: BTreeMap<InVain, usize> = BTreeMap::new();
         let Some(priority) = cluster.pods().get(pod).map(|slot| slot.facts.priority) else {
             return (candidates, reasons);
         };
@@ -166,11 +173,11 @@ impl Preemptor<'_> {
     }
 }
 
-fn in_vain(nodes: usize, by_reasons: BTreeMap<Vec<String>, usize>) -> String {
+fn in_vain(nodes: usize, by_reasons: BTreeMap<InVain, usize>) -> String {
     let tried: usize = by_reasons.values().sum();
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
-    for (words, times) in by_reasons {
-        for reason in words {
+    for (why, times) in by_reasons {
+        for reason in why.reasons {
             *reasons.entry(reason).or_default() += times;
         }
     }

@@ -2,6 +2,7 @@
 
 mod affinity;
 mod budget;
+mod group;
 mod node;
 mod parts;
 mod pod;

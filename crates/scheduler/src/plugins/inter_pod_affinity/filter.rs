@@ -8,34 +8,34 @@ const REPELLING_EACH_MAX: usize = 4;
 
 /// One term: what it counts, and where nodes are in it.
 #[derive(Clone, Copy)]
-struct Counted<'c> {
+pub(super) struct Counted<'c> {
     tally: &'c Tally,
-    topology: &'c Topology,
+    pub(super) topology: &'c Topology,
 }
 
 impl Counted<'_> {
-    fn has_any(&self, domain: Domain) -> bool {
+    pub(super) fn has_any(&self, domain: Domain) -> bool {
         self.tally.at(domain) > 0
     }
 }
 
 pub(super) struct AffinityFilter<'c> {
-    pod: &'c PodSlot,
-    cluster: &'c Cluster,
-    affinity: Vec<Counted<'c>>,
+    pub(super) pod: &'c PodSlot,
+    pub(super) cluster: &'c Cluster,
+    pub(super) affinity: Vec<Counted<'c>>,
     /// Nobody is where it wants to be, but the pod would be welcome to itself.
     is_first: bool,
-    anti_affinity: Vec<Counted<'c>>,
+    pub(super) anti_affinity: Vec<Counted<'c>>,
     repelling: Vec<Counted<'c>>,
     /// The domains in which someone repels the pod, where those are many terms.
     repelled: Vec<(&'c Topology, Vec<bool>)>,
 }
 
-const AFFINITY: Refusal = Refusal {
+pub(super) const AFFINITY: Refusal = Refusal {
     is_resolvable: false,
     what: 0,
 };
-const ANTI_AFFINITY: Refusal = Refusal {
+pub(super) const ANTI_AFFINITY: Refusal = Refusal {
     is_resolvable: true,
     what: 1,
 };
@@ -104,7 +104,7 @@ impl<'c> AffinityFilter<'c> {
 }
 
 /// The terms of required anti-affinity that pods have which are somewhere, and that pick this pod.
-fn repelling<'c>(
+pub(super) fn repelling<'c>(
     pod: &'c PodSlot,
     cluster: &'c Cluster,
 ) -> impl Iterator<Item = (TermId, Counted<'c>)> {
@@ -124,7 +124,7 @@ fn repelling<'c>(
 }
 
 /// Whether all terms of its affinity pick the pod itself.
-fn picks_itself(pod: &PodSlot, cluster: &Cluster) -> bool {
+pub(super) fn picks_itself(pod: &PodSlot, cluster: &Cluster) -> bool {
     let mut terms = pod.terms().affinity_each.iter();
     terms.all(|term| pod.picked_by().contains(&cluster.term(*term).picker))
 }
@@ -171,5 +171,8 @@ impl NodeFilter for AffinityFilter<'_> {
             _ => "node(s) didn't satisfy existing pods anti-affinity rules",
         };
         vec![reason.to_owned()]
+    }
+    fn detail(&self, node: NodeId, refusal: Refusal) -> Option<String> {
+        super::detail::detail(self, node, refusal)
     }
 }

@@ -1,9 +1,13 @@
 //! `InterPodAffinity`: nodes by the pods that are there, or in the same zone.
 
+mod detail;
 mod filter;
+mod hints;
 mod score;
+#[cfg(test)]
+mod tests;
 
-use super::{Filtering, NodeScore, Plugin, Unschedulable};
+use super::{Event, Filtering, NodeScore, Plugin, Unschedulable};
 use crate::cluster::{Cluster, NodeId, PodSlot};
 use filter::AffinityFilter;
 use score::AffinityScore;
@@ -50,5 +54,9 @@ impl Plugin for InterPodAffinity {
     ) -> Option<Box<dyn NodeScore + 'c>> {
         let score = AffinityScore::new(self, pod, cluster)?;
         Some(Box::new(score))
+    }
+
+    fn may_help(&self, event: &Event<'_>, pod: &PodSlot, cluster: &Cluster) -> bool {
+        hints::may_help(event, pod, cluster)
     }
 }
