@@ -92,7 +92,11 @@ fn measure(nodes: usize, spec: &str) -> Option<(Duration, usize)> {
 
 fn node(number: usize) -> Option<Node> {
     let zone = number % 3;
-    let disk = if number.is_multiple_of(2) { "ssd" } else { "hdd" };
+    let disk = if number.is_multiple_of(2) {
+        "ssd"
+    } else {
+        "hdd"
+    };
     let json = format!(
         r#"{{"metadata":{{"name":"node-{number}","labels":{{"kubernetes.io/hostname":"node-{number}","topology.kubernetes.io/zone":"zone-{zone}","disk":"{disk}"}}}},"status":{{"allocatable":{{"cpu":"4","memory":"32Gi","pods":"110"}}}}}}"#
     );
