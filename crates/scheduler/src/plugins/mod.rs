@@ -16,6 +16,8 @@ pub mod pod_topology_spread;
 pub mod taint_toleration;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 pub mod volumes;
 
 pub use all::{Args, Known, known};
