@@ -2,7 +2,7 @@
 //!
 //! Every controller is a client of the API server and nothing more. It gets a [`kube::Client`] that acts as the
 //! controller's own account, whatever is behind it: the server in the same process, or any server over HTTPS.
-//! Only one process runs them at a time (`leader`). A controller that fails is started again (`supervise`); it
+//! Only one process runs them at a time ([`rhumb_client::leader`]). A controller that fails is started again (`supervise`); it
 //! keeps nothing but what it can read anew. To add one: a folder with a `run(Context)`, and a line in [`ALL`].
 
 #![cfg_attr(
@@ -16,10 +16,7 @@
 )]
 
 mod accounts;
-mod error;
-mod events;
 mod garbage;
-mod leader;
 mod namespaces;
 mod nodes;
 mod per_namespace;
@@ -33,7 +30,6 @@ mod taint_eviction;
 #[cfg(test)]
 mod testing;
 mod views;
-mod watching;
 
 use std::fmt;
 use std::sync::Arc;
@@ -42,8 +38,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use kube::Client;
 
-pub use error::Error;
-pub use leader::Election;
+pub use rhumb_client::{Election, Error};
 pub use supervise::run;
 
 /// What an operator can say about all controllers.

@@ -13,8 +13,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::queue::{Done, Queue};
-use crate::watching::watch;
 use crate::{Context, Error};
+use rhumb_client::watching::watch;
 
 /// Namespaces that are looked after at the same time.
 const WORKERS: usize = 4;

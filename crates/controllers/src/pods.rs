@@ -5,8 +5,8 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::Error;
-use crate::error::found;
 use crate::views::{Pod, PodKey};
+use rhumb_client::error::found;
 
 /// Merges into the pod's status. Tells whether the pod was there.
 pub(crate) async fn patch_status(

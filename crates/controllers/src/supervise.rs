@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use kube::Client;
+use rhumb_client::leader::{Leadership, Lost};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::leader::{Leadership, Lost};
 use crate::{Connect, Context, Controller, Options};
 
 /// Between the failure of a controller and its next start.
@@ -30,9 +30,9 @@ pub async fn run(
     let own = connect.client(None);
     let leadership = Leadership::new(own.clone(), options.election.clone());
     loop {
-        let since = tokio::select! {
+        let term = tokio::select! {
             () = stop.cancelled() => return,
-            since = leadership.acquire() => since,
+            term = leadership.acquire() => term,
         };
         tracing::info!("this process has the lease: controllers run");
         let mut work = JoinSet::new();
@@ -42,7 +42,7 @@ pub async fn run(
         }
         let lost = tokio::select! {
             () = stop.cancelled() => None,
-            lost = leadership.keep(since) => Some(lost),
+            lost = leadership.keep(&term.lead) => Some(lost),
         };
         // Nobody else may begin before all of them have ended.
         work.shutdown().await;
@@ -83,14 +83,5 @@ async fn keep_running(
             Err(_) => tracing::error!(controller = name, "panicked, and is started again"),
         }
         tokio::time::sleep(PAUSE).await;
-    }
-}
-
-/// A task that ends with whoever waits for it.
-pub(crate) struct AbortOnDrop<T>(pub(crate) tokio::task::JoinHandle<T>);
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }

@@ -1,81 +1,14 @@
-//! A server that is not one: it answers as a test says.
+//! What controllers are tried with: a server that is not one, and what it shows.
 
-use std::convert::Infallible;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Request, Response};
 use kube::Client;
-use kube::client::Body;
+use rhumb_client::leader::Times;
+pub(crate) use rhumb_client::testing::{client, is_watch, list, ok, refused, server};
 use serde_json::{Value, json};
 
 use crate::{Context, Election, Options};
-
-/// What a server says to a request; `None` is nothing, for as long as anybody waits.
-pub(crate) type Answer = Option<(u16, Value)>;
-
-/// A client whose requests are answered by a function; `None` is answered with 404. Watches say nothing.
-pub(crate) fn client(
-    answer: impl Fn(&Request<Vec<u8>>) -> Option<Value> + Send + Sync + 'static,
-) -> Client {
-    connect(move |request| {
-        let answer = answer(request);
-        if is_watch(request) {
-            return None;
-        }
-        answer.map_or_else(|| refused(404), ok)
-    })
-}
-
-/// Each request is a method, a path, and a query. All that were asked are kept, without their queries.
-pub(crate) fn server(
-    answer: impl FnMut(&str, &str, &str) -> Answer + Send + 'static,
-) -> (Client, Arc<Mutex<Vec<String>>>) {
-    let requests = Arc::new(Mutex::new(Vec::new()));
-    let asked = requests.clone();
-    let answer = Mutex::new(answer);
-    let client = connect(move |request| {
-        let (method, path) = (request.method().as_str(), request.uri().path());
-        asked.lock().unwrap().push(format!("{method} {path}"));
-        let query = request.uri().query().unwrap_or_default();
-        (answer.lock().unwrap())(method, path, query)
-    });
-    (client, requests)
-}
-
-fn connect(answer: impl Fn(&Request<Vec<u8>>) -> Answer + Send + Sync + 'static) -> Client {
-    let answer = Arc::new(answer);
-    let service = tower::service_fn(move |request: Request<Body>| {
-        let answer = answer.clone();
-        async move {
-            let (parts, body) = request.into_parts();
-            let body = body.collect_bytes().await.unwrap().to_vec();
-            let Some((code, body)) = answer(&Request::from_parts(parts, body)) else {
-                return std::future::pending().await;
-            };
-            let response = Response::builder().status(code);
-            let response = response.body(Body::from(body.to_string().into_bytes()));
-            Ok::<_, Infallible>(response.unwrap())
-        }
-    });
-    Client::new(service, "default")
-}
-
-pub(crate) fn ok(body: Value) -> Answer {
-    Some((200, body))
-}
-
-pub(crate) fn refused(code: u16) -> Answer {
-    let status = json!({
-        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
-        "reason": "Refused", "message": "no",
-    });
-    Some((code, status))
-}
-
-pub(crate) fn list(items: &[Value]) -> Answer {
-    ok(json!({"metadata": {"resourceVersion": "1"}, "items": items}))
-}
 
 /// For a controller that does all it does by this client.
 pub(crate) fn context(client: Client) -> Context {
@@ -87,6 +20,8 @@ pub(crate) fn context(client: Client) -> Context {
                 identity: String::new(),
                 namespace: String::new(),
                 name: String::new(),
+                led: "the controllers",
+                times: Times::default(),
             },
             root_ca: None,
             token_signer: None,
@@ -96,11 +31,6 @@ pub(crate) fn context(client: Client) -> Context {
             terminated_pods_max: 0,
         }),
     }
-}
-
-pub(crate) fn is_watch<B>(request: &Request<B>) -> bool {
-    let query = request.uri().query().unwrap_or_default();
-    query.contains("watch=true")
 }
 
 /// What discovery shows of a group that has these kinds at `v1`, all in namespaces.

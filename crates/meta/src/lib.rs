@@ -31,7 +31,7 @@ pub mod validation;
 
 pub use aggregate::aggregate;
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
-pub use file::FileError;
+pub use file::{FileError, read_file};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use key::{ObjectKey, StoragePrefix};
 pub use labels::LabelSelector;

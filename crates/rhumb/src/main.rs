@@ -11,6 +11,7 @@
 )]
 
 mod admission;
+mod connect;
 mod controllers;
 mod duration;
 mod pki;
@@ -45,10 +46,16 @@ enum Command {
 fn is_told(line: &tracing::Metadata<'_>, is_up: bool) -> bool {
     let most = match line.target() {
         target if target.starts_with("kube") => return false,
-        target if target.starts_with("rhumb_controllers") && is_up => tracing::Level::WARN,
+        target if is_up && is_of_clients(target) => tracing::Level::WARN,
         _ => tracing::Level::INFO,
     };
     *line.level() <= most
+}
+
+fn is_of_clients(target: &str) -> bool {
+    ["rhumb_client", "rhumb_controllers"]
+        .iter()
+        .any(|of| target.starts_with(of))
 }
 
 fn main() -> ExitCode {

@@ -15,9 +15,16 @@
 )]
 
 pub mod cluster;
+pub mod config;
 pub mod cycle;
+pub mod engine;
+pub mod metrics;
+pub mod explain;
 pub mod model;
 pub mod plugins;
+pub mod run;
+pub mod preemption;
+pub mod queue;
 
 #[cfg(test)]
 mod tests;

@@ -13,10 +13,10 @@ use kube::api::{DeleteParams, PartialObjectMeta, PostParams, Preconditions};
 use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Client, ResourceExt};
 
-use crate::error::found;
 use crate::queue::{Done, Queue};
-use crate::watching::watch;
 use crate::{Context, Error};
+use rhumb_client::error::found;
+use rhumb_client::watching::watch;
 
 const TYPE: &str = "kubernetes.io/service-account-token";
 const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";

@@ -29,8 +29,8 @@ use self::objects::Meta;
 use self::reports::Report;
 use self::served::{Served, kind_name};
 use crate::queue::{Done, Queue};
-use crate::watching::watch;
 use crate::{Context, Error};
+use rhumb_client::watching::watch;
 
 /// Objects that are worked on at the same time.
 const WORKERS: usize = 20;

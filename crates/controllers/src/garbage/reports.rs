@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::Collector;
 use super::graph::{Identity, Uid};
 use crate::Error;
-use crate::events::Recorder;
+use rhumb_client::events::Recorder;
 
 const COMPONENT: &str = "garbage-collector-controller";
 const REASON: &str = "OwnerRefInvalidNamespace";

@@ -21,11 +21,11 @@ use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Client, ResourceExt};
 
 use self::conditions::Findings;
-use crate::error::found;
 use crate::queue::{Done, Queue};
 use crate::resources::{self, Kind};
-use crate::watching::watch;
 use crate::{Context, Error};
+use rhumb_client::error::found;
+use rhumb_client::watching::watch;
 
 /// Namespaces that end at the same time.
 const WORKERS: usize = 10;

@@ -29,12 +29,12 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use self::health::{Grace, Health};
 use self::taints::Eviction;
-use crate::error::found;
-use crate::events::Recorder;
 use crate::queue::{Done, Queue};
 use crate::views::{Node, Ready};
-use crate::watching::watch;
 use crate::{Context, Error};
+use rhumb_client::error::found;
+use rhumb_client::events::Recorder;
+use rhumb_client::watching::watch;
 
 /// Nodes that are worked on at the same time.
 const WORKERS: usize = 8;

@@ -7,9 +7,9 @@ use kube::{Api, Client};
 use serde_json::json;
 
 use crate::Error;
-use crate::events::Recorder;
 use crate::pods;
 use crate::views::Pod;
+use rhumb_client::events::Recorder;
 
 /// Pods that are written at the same time.
 const AT_ONCE: usize = 8;

@@ -16,12 +16,12 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use self::finished::{Finished, FinishedPods, is_finished};
-use crate::error::found;
 use crate::pods;
 use crate::queue::{Done, Queue};
 use crate::views::{Node, Pod, PodKey, Ready};
-use crate::watching::watch;
 use crate::{Context, Error};
+use rhumb_client::error::found;
+use rhumb_client::watching::watch;
 
 /// Nodes and pods that are worked on at the same time.
 const WORKERS: usize = 4;

@@ -12,8 +12,8 @@ use kube::{Api, Client};
 use super::keeper::Keeper;
 use super::views::Pod;
 use super::{Holders, Protected, for_each};
-use crate::watching::watch;
 use crate::{Context, Error};
+use rhumb_client::watching::watch;
 
 struct Claims;
 

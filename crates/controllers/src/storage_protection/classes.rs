@@ -10,8 +10,8 @@ use kube::{Api, Client};
 use super::keeper::Keeper;
 use super::views::{Claim, View, Volume};
 use super::{Holders, Protected, for_each};
-use crate::watching::watch;
 use crate::{Context, Error};
+use rhumb_client::watching::watch;
 
 /// Classes are in no namespace.
 const EVERYWHERE: &str = "";

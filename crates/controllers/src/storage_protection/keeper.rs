@@ -12,9 +12,9 @@ use kube::{Api, Client, Resource, ResourceExt};
 
 use super::state::State;
 use super::{Protected, Task, apply, task};
-use crate::error::found;
 use crate::queue::{Done, Queue};
 use crate::{Context, Error};
+use rhumb_client::error::found;
 
 /// Namespaces that are looked at at the same time.
 const WORKERS: usize = 4;

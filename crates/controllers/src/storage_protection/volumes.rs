@@ -9,8 +9,8 @@ use kube::{Api, Client};
 
 use super::keeper::Keeper;
 use super::{Holders, Protected};
-use crate::watching::watch;
 use crate::{Context, Error};
+use rhumb_client::watching::watch;
 
 struct Volumes;
 

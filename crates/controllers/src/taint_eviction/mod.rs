@@ -21,12 +21,12 @@ use tokio::time::Instant;
 
 use self::plans::{Change, Plans};
 use self::tolerations::Fate;
-use crate::error::found;
-use crate::events::Recorder;
 use crate::pods;
 use crate::queue::{Done, Queue};
 use crate::views::{Node, Pod, PodKey};
 use crate::{Context, Error};
+use rhumb_client::error::found;
+use rhumb_client::events::Recorder;
 
 /// Pods that are evicted at the same time.
 const WORKERS: usize = 8;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
+use rhumb_client::leader::Times;
 use rhumb_controllers::{ALL, Controller, Election, Options, SignToken};
 use rhumb_meta::validation::dns1123_subdomain;
 
@@ -102,6 +103,8 @@ impl ControllerFlags {
                 identity,
                 namespace: self.leader_elect_resource_namespace.clone(),
                 name: self.leader_elect_resource_name.clone(),
+                led: "the controllers",
+                times: Times::default(),
             },
             root_ca,
             token_signer: signer.map(|signer| Arc::new(signer) as Arc<dyn SignToken>),

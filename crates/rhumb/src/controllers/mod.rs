@@ -1,8 +1,6 @@
 //! The controllers: `rhumb controllers`, and what `rhumb up` needs to run them inside.
 
 mod flags;
-mod https;
-mod in_process;
 mod signer;
 mod thread;
 
@@ -16,10 +14,10 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
 pub(crate) use flags::ControllerFlags;
-pub(crate) use in_process::InProcess;
 pub(crate) use signer::Signer;
 pub(crate) use thread::start;
 
+use crate::connect;
 use crate::pki;
 
 #[derive(Args, Debug)]
@@ -52,7 +50,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
 async fn control(command: Command) -> Result<()> {
     let stop = crate::up::stop_on_signals()?;
     let selected = command.flags.select()?;
-    let (connect, server_ca) = https::connect(
+    let (connect, server_ca) = connect::over_https(
         command.kubeconfig.as_deref(),
         command.use_service_account_credentials,
     )

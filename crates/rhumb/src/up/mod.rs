@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use flags::Flags;
 
+use crate::connect::InProcess;
 use crate::controllers;
 use crate::pki;
 
@@ -97,7 +98,7 @@ async fn serve(flags: Flags) -> Result<()> {
         Some(controllers::Signer::Server(api.clone())),
     );
     let controllers = controllers::start(
-        Arc::new(controllers::InProcess::new(service.clone())),
+        Arc::new(InProcess::new(service.clone())),
         selected,
         options,
         stop.clone(),

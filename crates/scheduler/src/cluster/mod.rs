@@ -121,6 +121,11 @@ impl Cluster {
         self.namespaces.labels(name)
     }
 
+    /// The namespaces that somebody has told about.
+    pub fn namespace_names(&self) -> impl Iterator<Item = &str> {
+        self.namespaces.names()
+    }
+
     /// Whether a picker picks a pod, as far as namespaces are known.
     pub fn picks(&self, picker: PickerId, pod: &Pod) -> bool {
         let labels = self.namespaces.labels(&pod.key.namespace);

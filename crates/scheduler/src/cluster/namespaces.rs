@@ -15,6 +15,10 @@ impl Namespaces {
         self.labels.get(name).unwrap_or(&self.none)
     }
 
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.labels.keys().map(|name| &**name)
+    }
+
     /// The labels before.
     pub(super) fn set(&mut self, name: &str, labels: Labels) -> Labels {
         self.labels.insert(name.into(), labels).unwrap_or_default()

@@ -105,6 +105,11 @@ impl Nodes {
         &self.slots[id]
     }
 
+    /// What a node is called, if it is still there.
+    pub fn name(&self, id: NodeId) -> Option<&str> {
+        self.slots.get(id).map(|slot| &*slot.name)
+    }
+
     /// What is known of a node; nothing if it is gone, or was never described.
     #[inline]
     pub fn facts(&self, id: NodeId) -> Option<&Node> {

@@ -48,6 +48,12 @@ impl Profile {
         }
         Ok(checks)
     }
+
+    /// The name of a plugin by its place.
+    pub fn plugin_name(&self, index: usize) -> &'static str {
+        let enabled = self.plugins.get(index);
+        enabled.map_or("", |enabled| enabled.plugin.name())
+    }
 }
 
 impl fmt::Debug for Enabled {

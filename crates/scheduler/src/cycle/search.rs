@@ -23,6 +23,8 @@ pub struct Checks<'c> {
     filters: Vec<(usize, Box<dyn NodeFilter + 'c>)>,
     /// The only nodes that can do, if someone said so.
     only: Option<Vec<NodeId>>,
+    /// The plugins that said so.
+    narrowed_by: Vec<usize>,
 }
 
 impl fmt::Debug for Checks<'_> {
@@ -31,8 +33,12 @@ impl fmt::Debug for Checks<'_> {
     }
 }
 
+/// What a search has come to.
+#[derive(Default)]
 pub(super) struct Found {
     pub(super) possible: Vec<NodeId>,
+    /// Would do, but are kept for others: it is still to be seen whether there is room for both.
+    pub(super) kept: Vec<NodeId>,
     pub(super) refused: Vec<(NodeId, Objection)>,
     pub(super) looked_at: usize,
 }
@@ -46,6 +52,7 @@ impl<'c> Checks<'c> {
             if let Some(others) = &self.only {
                 only.retain(|node| others.contains(node));
             }
+            self.narrowed_by.push(plugin);
             self.only = Some(only);
         }
     }
@@ -92,62 +99,73 @@ impl<'c> Checks<'c> {
         Some(&**filter)
     }
 
-    /// Counts the reasons, each made into words once.
-    pub(super) fn diagnose(&self, refused: Vec<(NodeId, Objection)>) -> Diagnosis {
+    /// Counts the reasons, each made into words once. `known` are words that are known already.
+    pub(super) fn diagnose(
+        &self,
+        refused: Vec<(NodeId, Objection)>,
+        known: &HashMap<Objection, Vec<String>>,
+    ) -> Diagnosis {
         let mut objections: HashMap<Objection, usize> = HashMap::new();
         for (_, objection) in &refused {
             *objections.entry(*objection).or_default() += 1;
         }
         let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
         for (objection, times) in objections {
-            for reason in self.reasons(objection) {
+            let known = known.get(&objection).cloned();
+            for reason in known.unwrap_or_else(|| self.reasons(objection)) {
                 *reasons.entry(reason).or_default() += times;
             }
         }
         Diagnosis {
             refused,
             everywhere: None,
+            narrowed_by: self.narrowed_by.clone(),
             reasons: reasons.into_iter().collect(),
         }
     }
 }
 
 impl Search {
-    /// Looks at nodes until enough will do.
-    pub(super) fn find(&mut self, cluster: &Cluster, checks: &Checks<'_>, percentage: u8) -> Found {
-        let all = cluster.nodes().order();
-        let mut found = Found {
-            possible: Vec::new(),
-            refused: Vec::new(),
-            looked_at: 0,
-        };
-        if let Some(only) = &checks.only {
-            for node in only {
-                found.look_at(*node, checks);
+    /// Looks at nodes until enough will do, from where the search before ended.
+    pub(super) fn find(
+        &mut self,
+        found: &mut Found,
+        cluster: &Cluster,
+        checks: &Checks<'_>,
+        percentage: u8,
+        is_kept: impl Fn(NodeId) -> bool,
+    ) {
+        let (nodes, start, enough) = match &checks.only {
+            Some(only) => (only.as_slice(), 0, usize::MAX),
+            None => {
+                let all = cluster.nodes().order();
+                let start = self.start.checked_rem(all.len()).unwrap_or_default();
+                (all, start, enough(all.len(), percentage))
             }
-            return found;
-        }
-        let enough = enough(all.len(), percentage);
-        let start = if all.is_empty() {
-            0
-        } else {
-            self.start % all.len()
         };
-        for node in all[start..].iter().chain(&all[..start]) {
-            found.look_at(*node, checks);
-            if found.possible.len() == enough {
-                break;
-            }
+        let mut next = start + found.looked_at;
+        while found.looked_at < nodes.len() && found.possible.len() + found.kept.len() < enough {
+            let node = nodes[if next < nodes.len() {
+                next
+            } else {
+                next - nodes.len()
+            }];
+            found.look_at(node, checks, &is_kept);
+            next += 1;
         }
-        self.start = start + found.looked_at;
-        found
+    }
+
+    /// The next search begins behind what this one has looked at.
+    pub(super) fn ended(&mut self, found: &Found) {
+        self.start = self.start.wrapping_add(found.looked_at);
     }
 }
 
 impl Found {
-    fn look_at(&mut self, node: NodeId, checks: &Checks<'_>) {
+    fn look_at(&mut self, node: NodeId, checks: &Checks<'_>, is_kept: &impl Fn(NodeId) -> bool) {
         self.looked_at += 1;
         match checks.check(node) {
+            Ok(()) if is_kept(node) => self.kept.push(node),
             Ok(()) => self.possible.push(node),
             Err(objection) => self.refused.push((node, objection)),
         }

@@ -1,5 +1,6 @@
 //! Pods and nodes as far as scheduling looks at them: read once when they change, and never again.
 
+mod budget;
 mod group;
 mod labels;
 mod node;
@@ -11,6 +12,7 @@ mod spread;
 mod term;
 mod toleration;
 
+pub use budget::Budget;
 pub use group::{Group, GroupKey, GroupKind};
 pub use labels::Labels;
 pub use node::{Image, Node, Taint};

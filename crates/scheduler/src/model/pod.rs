@@ -33,6 +33,8 @@ pub struct Pod {
     /// When its node began with it.
     pub started: Option<Timestamp>,
     pub is_terminating: bool,
+    /// It is being deleted because the scheduler told it to make room.
+    pub is_preempted: bool,
     /// It has come to its end, and uses nothing any more.
     pub is_terminal: bool,
     pub scheduler_name: Box<str>,
@@ -61,6 +63,15 @@ pub struct Pod {
     pub controller: Option<Controller>,
     /// The claims whose volumes it mounts.
     pub claims: Box<[Box<str>]>,
+}
+
+impl Pod {
+    /// As it is read with the gate `PodAffinityNamespaceSelector` off.
+    pub fn forget_namespace_selectors(&mut self) {
+        for affinity in [&mut self.affinity, &mut self.anti_affinity] {
+            affinity.forget_namespace_selectors(&self.key.namespace);
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

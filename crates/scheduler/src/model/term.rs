@@ -62,6 +62,15 @@ impl NamespaceRule {
             .is_ok()
     }
 
+    /// The same as if the selector had not been said: then the namespace of the pod is meant where none is named.
+    fn without_selector(&self, own: &str) -> Self {
+        let names = self.names.to_vec();
+        match (&self.selector, names.is_empty()) {
+            (Some(_), true) => NamespaceRule::only(own),
+            _ => NamespaceRule::new(names, None),
+        }
+    }
+
     /// All namespaces that it can include, where they do not depend on labels.
     pub fn fixed_names(&self) -> Option<&[Box<str>]> {
         match self.selector {
@@ -95,5 +104,14 @@ pub struct PodAffinity {
 impl PodAffinity {
     pub fn is_empty(&self) -> bool {
         self.required.is_empty() && self.preferred.is_empty()
+    }
+
+    /// As a scheduler reads it that does not know selectors of namespaces.
+    pub(super) fn forget_namespace_selectors(&mut self, own_namespace: &str) {
+        let preferred = self.preferred.iter_mut().map(|wanted| &mut wanted.term);
+        for term in self.required.iter_mut().chain(preferred) {
+            let picker = Arc::make_mut(&mut term.picker);
+            picker.namespaces = picker.namespaces.without_selector(own_namespace);
+        }
     }
 }

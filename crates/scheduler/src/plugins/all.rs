@@ -11,6 +11,7 @@ use super::node_resources_fit::NodeResourcesFit;
 use super::node_unschedulable::NodeUnschedulable;
 use super::pod_topology_spread::{DefaultConstraints, PodTopologySpread};
 use super::taint_toleration::TaintToleration;
+use super::volumes::Volumes;
 use crate::cycle::{Enabled, Profile};
 
 /// What can be set of plugins. The default is upstream's.
@@ -78,6 +79,7 @@ pub fn known() -> &'static [Known] {
         one("NodeResourcesFit", true, 1, |args| {
             Box::new(args.node_resources_fit.clone())
         }),
+        one("VolumeBinding", true, 0, |_| Box::new(Volumes)),
         one("PodTopologySpread", true, 2, |args| {
             Box::new(PodTopologySpread::new(args.pod_topology_spread.clone()))
         }),
@@ -122,6 +124,6 @@ mod tests {
             .iter()
             .map(|enabled| enabled.weight)
             .collect();
-        assert_eq!(weights, [0, 0, 3, 2, 0, 1, 2, 2, 1, 1]);
+        assert_eq!(weights, [0, 0, 3, 2, 0, 1, 0, 2, 2, 1, 1]);
     }
 }

@@ -16,6 +16,7 @@ pub mod pod_topology_spread;
 pub mod taint_toleration;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod volumes;
 
 pub use all::{Args, Known, known};
 

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::graph::{Object, Owner};
 use super::verdict::{FOREGROUND, ORPHAN, Policy};
 use crate::Error;
-use crate::error::found;
+use rhumb_client::error::found;
 
 /// The few fields of an object's metadata that matter here. The rest, of which managed fields are most, is
 /// skipped as it is read.

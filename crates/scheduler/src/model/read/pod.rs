@@ -113,6 +113,19 @@ struct Status<'a> {
     nominated_node_name: Text<'a>,
     #[serde(borrow)]
     start_time: Text<'a>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    conditions: Vec<Condition<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Condition<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Text<'a>,
+    #[serde(borrow)]
+    status: Text<'a>,
+    #[serde(borrow)]
+    reason: Text<'a>,
 }
 
 impl Pod {
@@ -134,6 +147,7 @@ impl Pod {
             created: metadata.creation_timestamp.parse().ok(),
             started: status.start_time.parse::<Timestamp>().ok(),
             is_terminating: !metadata.deletion_timestamp.is_empty(),
+            is_preempted: !metadata.deletion_timestamp.is_empty() && status.makes_room(),
             is_terminal: outline.is_terminal(),
             scheduler_name: (*spec.scheduler_name).into(),
             node_name: present(&spec.node_name),
@@ -196,6 +210,15 @@ impl Metadata<'_> {
                 name: (*owner.name).into(),
                 uid: (*owner.uid).into(),
             })
+    }
+}
+
+impl Status<'_> {
+    /// Whether it was told to make room for another pod.
+    fn makes_room(&self) -> bool {
+        let mut conditions = self.conditions.iter();
+        let told = conditions.find(|condition| &*condition.kind == "DisruptionTarget");
+        told.is_some_and(|told| &*told.status == "True" && &*told.reason == "PreemptionByScheduler")
     }
 }
 

@@ -23,7 +23,7 @@ const TOKEN_SECONDS: i64 = 3600;
 const TOKEN_USED_MAX: Duration = Duration::from_secs(45 * 60);
 
 #[derive(Debug)]
-pub(super) struct Https {
+pub(crate) struct Https {
     own: Own,
     server: String,
     /// Without credentials, if controllers are to have their own.
@@ -41,7 +41,7 @@ impl std::fmt::Debug for Own {
 }
 
 /// Reads the kubeconfig, and tells by which certificates the server is known.
-pub(super) async fn connect(
+pub(crate) async fn connect(
     kubeconfig: Option<&Path>,
     service_accounts: bool,
 ) -> Result<(Https, Option<String>)> {
@@ -89,8 +89,13 @@ fn pem(chain: &[Vec<u8>]) -> String {
 }
 
 impl Https {
+    /// A client that is who the kubeconfig says.
+    pub(crate) fn own(&self) -> Client {
+        self.own.0.clone()
+    }
+
     /// Where it is.
-    pub(super) fn server(&self) -> &str {
+    pub(crate) fn server(&self) -> &str {
         &self.server
     }
 }
@@ -98,7 +103,7 @@ impl Https {
 impl Connect for Https {
     fn client(&self, account: Option<&'static str>) -> Client {
         let (Some(Own(bare)), Some(account)) = (self.bare.clone(), account) else {
-            return self.own.0.clone();
+            return self.own();
         };
         let token = Arc::new(Mutex::new(Token {
             client: self.own.0.clone(),

@@ -1,6 +1,6 @@
-//! What can go wrong in a controller.
+//! What can go wrong for a client.
 
-/// Why a controller could not do something. It is tried again in any case.
+/// Why something could not be done. It is tried again in any case.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{}", said(.0))]
@@ -56,7 +56,7 @@ impl Error {
 }
 
 /// What is there, or `None` if the server says that it is not.
-pub(crate) fn found<T>(result: Result<T, kube::Error>) -> Result<Option<T>, Error> {
+pub fn found<T>(result: Result<T, kube::Error>) -> Result<Option<T>, Error> {
     match result.map_err(Error::from) {
         Ok(object) => Ok(Some(object)),
         Err(error) if error.is_not_found() => Ok(None),

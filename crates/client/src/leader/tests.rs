@@ -9,6 +9,12 @@ use serde_json::{Value, json};
 
 use super::*;
 
+const TIMES: Times = Times {
+    lease_duration: Duration::from_secs(15),
+    renew_deadline: Duration::from_secs(10),
+    retry_period: Duration::from_secs(2),
+};
+
 /// A server that has one lease, answers late, or not at all.
 #[derive(Clone, Default)]
 struct Server(Arc<Mutex<State>>);
@@ -78,6 +84,8 @@ impl Server {
             identity: identity.to_owned(),
             namespace: "kube-system".to_owned(),
             name: "it".to_owned(),
+            led: "it",
+            times: TIMES,
         };
         Leadership::new(self.client(identity == "one"), election)
     }
@@ -100,25 +108,32 @@ async fn a_leader_that_is_silent_is_followed_after_its_time() {
     let server = Server::default();
     let (one, two) = (server.process("one"), server.process("two"));
     let begun = Instant::now();
-    one.acquire().await;
-    two.acquire().await;
-    assert!(begun.elapsed() >= DURATION, "{:?}", begun.elapsed());
+    let first = one.acquire().await;
+    assert_eq!(first.before, Before::Nobodys);
+    let second = two.acquire().await;
+    assert_eq!(second.before, Before::Anothers);
+    assert!(begun.elapsed() >= TIMES.lease_duration, "{begun:?}");
     assert_eq!(server.holder(), "two");
-    assert_eq!(one.keep(Instant::now()).await, Lost::ToAnother);
+    assert!(!first.lead.is_sure(Instant::now()));
+    assert!(second.lead.is_sure(Instant::now()));
+    let lead = Lead::new(Instant::now(), TIMES.renew_deadline);
+    assert_eq!(one.keep(&lead).await, Lost::ToAnother);
+    assert!(!lead.is_sure(Instant::now()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_renews_stays_and_one_that_gives_up_is_followed_at_once() {
     let server = Server::default();
     let (one, two) = (server.process("one"), server.process("two"));
-    let since = one.acquire().await;
-    let both = async { tokio::join!(one.keep(since), two.acquire()) };
+    let term = one.acquire().await;
+    let both = async { tokio::join!(one.keep(&term.lead), two.acquire()) };
     assert!(timeout(Duration::from_secs(300), both).await.is_err());
     assert_eq!(server.holder(), "one");
+    assert!(term.lead.is_sure(Instant::now()));
     let begun = Instant::now();
     one.release().await;
-    two.acquire().await;
-    assert!(begun.elapsed() <= RETRY, "{:?}", begun.elapsed());
+    assert_eq!(two.acquire().await.before, Before::Nobodys);
+    assert!(begun.elapsed() <= TIMES.retry_period, "{begun:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,7 +141,8 @@ async fn the_same_process_goes_on_at_once_after_a_crash() {
     let server = Server::default();
     server.process("one").acquire().await;
     let begun = Instant::now();
-    server.process("one").acquire().await;
+    let again = server.process("one").acquire().await;
+    assert_eq!(again.before, Before::Ours);
     assert_eq!(begun.elapsed(), Duration::ZERO);
 }
 
@@ -136,7 +152,7 @@ async fn a_leader_stops_before_another_begins() {
     for delay_ms in [1000, 2500, 4900, 5000, 7500, 9999, 10_000, 60_000] {
         let server = Server::default();
         let (one, two) = (server.process("one"), server.process("two"));
-        let since = one.acquire().await;
+        let term = one.acquire().await;
         let follow = async {
             two.acquire().await;
             Instant::now()
@@ -144,9 +160,11 @@ async fn a_leader_stops_before_another_begins() {
         let lead = async {
             sleep(Duration::from_secs(3)).await;
             server.delay(Duration::from_millis(delay_ms));
-            let lost = timeout(Duration::from_secs(120), one.keep(since)).await;
+            let lost = timeout(Duration::from_secs(120), one.keep(&term.lead)).await;
             server.delay(Duration::ZERO);
-            (lost, Instant::now())
+            let stopped = Instant::now();
+            assert_eq!(term.lead.is_sure(stopped), lost.is_err());
+            (lost, stopped)
         };
         let ((lost, stopped), began) = tokio::join!(lead, follow);
         if lost.is_ok() {
@@ -159,17 +177,32 @@ async fn a_leader_stops_before_another_begins() {
 async fn a_lease_that_is_deleted_is_lost() {
     let server = Server::default();
     let one = server.process("one");
-    let since = one.acquire().await;
+    let term = one.acquire().await;
     server.0.lock().unwrap().lease = None;
-    assert_eq!(one.keep(since).await, Lost::ToAnother);
+    assert_eq!(one.keep(&term.lead).await, Lost::ToAnother);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_does_not_answer_takes_the_lead_away_in_time() {
     let server = Server::default();
     let one = server.process("one");
-    let since = one.acquire().await;
+    let term = one.acquire().await;
+    let begun = Instant::now();
     server.delay(Duration::from_secs(3600));
-    assert_eq!(one.keep(since).await, Lost::ByTime);
-    assert!(since.elapsed() <= RENEW_DEADLINE, "{:?}", since.elapsed());
+    assert_eq!(one.keep(&term.lead).await, Lost::ByTime);
+    assert!(begun.elapsed() <= TIMES.renew_deadline, "{begun:?}");
+}
+
+/// Nothing runs while a process is stopped: its own clock tells it first that its time is over.
+#[tokio::test(start_paused = true)]
+async fn a_process_that_was_stopped_knows_that_it_may_not_lead() {
+    let server = Server::default();
+    let one = server.process("one");
+    let term = one.acquire().await;
+    assert!(term.lead.is_sure(Instant::now()));
+    tokio::time::advance(TIMES.renew_deadline).await;
+    assert!(!term.lead.is_sure(Instant::now()));
+    // It could renew the lease, which is still its own, but what it knows is too old to go on with.
+    assert_eq!(one.keep(&term.lead).await, Lost::ByTime);
+    assert_eq!(one.acquire().await.before, Before::Ours);
 }

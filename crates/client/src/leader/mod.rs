@@ -1,5 +1,7 @@
 //! One process leads at a time, by a Lease that it renews.
 
+mod lead;
+
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -9,15 +11,11 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
+pub use lead::Lead;
+
 use crate::Error;
 use crate::error::found;
 
-/// How long a lease lasts that nobody renews, as upstream has it.
-const DURATION: Duration = Duration::from_secs(15);
-/// A leader that could not renew for so long stops before another can begin.
-const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-const RENEW: Duration = Duration::from_secs(5);
-const RETRY: Duration = Duration::from_secs(2);
 /// Between two times that the same trouble is told.
 const COMPLAINTS: Duration = Duration::from_secs(60);
 /// Giving the lease back is a courtesy that must not hold the end.
@@ -29,10 +27,53 @@ pub struct Election {
     pub identity: String,
     pub namespace: String,
     pub name: String,
+    /// What only the leader runs, as people are told: "the controllers".
+    pub led: &'static str,
+    pub times: Times,
+}
+
+/// How long things last around a lease. The deadline is less than the duration: a leader stops before another can begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Times {
+    /// How long a lease lasts that nobody renews.
+    pub lease_duration: Duration,
+    /// A leader that could not renew for so long leads no longer. It renews twice as often.
+    pub renew_deadline: Duration,
+    /// Between two attempts to get the lease, or to renew it when that failed.
+    pub retry_period: Duration,
+}
+
+impl Default for Times {
+    /// As upstream has them.
+    fn default() -> Times {
+        Times {
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        }
+    }
+}
+
+/// The time for which this process leads.
+#[derive(Debug)]
+pub struct Term {
+    pub lead: Lead,
+    pub before: Before,
+}
+
+/// Whose the lease was before. Requests of one who did not give it back may still be under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Before {
+    /// It was new, or given back.
+    Nobodys,
+    /// This process had it, or one of the same name that is no more.
+    Ours,
+    Anothers,
 }
 
 /// A lease that this process has or wants.
-pub(crate) struct Leadership {
+#[derive(Debug)]
+pub struct Leadership {
     leases: Api<Lease>,
     election: Election,
 }
@@ -44,21 +85,21 @@ struct Complaints {
 }
 
 impl Complaints {
-    fn say(&mut self, problem: String) {
+    fn say(&mut self, led: &str, problem: String) {
         if let Some((last, since)) = &self.last
             && *last == problem
             && since.elapsed() < COMPLAINTS
         {
             return;
         }
-        tracing::warn!("the lease of the controllers cannot be had: {problem}");
+        tracing::warn!("the lease of {led} cannot be had: {problem}");
         self.last = Some((problem, Instant::now()));
     }
 }
 
 /// Why this process leads no longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lost {
+pub enum Lost {
     ToAnother,
     /// It could not be renewed, and may be another's soon.
     ByTime,
@@ -72,78 +113,88 @@ struct Sighting {
 }
 
 impl Leadership {
-    pub(crate) fn new(client: Client, election: Election) -> Leadership {
+    pub fn new(client: Client, election: Election) -> Leadership {
         Leadership {
             leases: Api::namespaced(client, &election.namespace),
             election,
         }
     }
 
-    /// Waits until this process leads. The time is the one before it asked: others count from a later one.
-    pub(crate) async fn acquire(&self) -> Instant {
+    /// Waits until this process leads.
+    pub async fn acquire(&self) -> Term {
+        let times = self.election.times;
         let mut seen: Option<(Sighting, Instant)> = None;
         let mut complaints = Complaints::default();
         loop {
+            // Others count from a later time.
             let asked = Instant::now();
-            match timeout(RENEW_DEADLINE, self.try_acquire(&mut seen)).await {
-                Ok(Ok(true)) => return asked,
-                Ok(Ok(false)) => {}
-                Ok(Err(error)) if error.is_conflict() => {}
-                Ok(Err(error)) => complaints.say(error.to_string()),
-                Err(_) => complaints.say("the server does not answer in time".to_owned()),
+            let problem = match timeout(times.renew_deadline, self.try_acquire(&mut seen)).await {
+                Ok(Ok(Some(before))) => {
+                    let lead = Lead::new(asked, times.renew_deadline);
+                    return Term { lead, before };
+                }
+                Ok(Ok(None)) => None,
+                Ok(Err(error)) if error.is_conflict() => None,
+                Ok(Err(error)) => Some(error.to_string()),
+                Err(_) => Some("the server does not answer in time".to_owned()),
+            };
+            if let Some(problem) = problem {
+                complaints.say(self.election.led, problem);
             }
-            sleep(RETRY).await;
+            sleep(times.retry_period).await;
         }
     }
 
-    async fn try_acquire(&self, seen: &mut Option<(Sighting, Instant)>) -> Result<bool, Error> {
+    /// Whose the lease was that now is this process's; `None` if it is another's.
+    async fn try_acquire(
+        &self,
+        seen: &mut Option<(Sighting, Instant)>,
+    ) -> Result<Option<Before>, Error> {
         let Some(mut lease) = found(self.leases.get(&self.election.name).await)? else {
             let lease = self.renewed(Lease::default());
             self.leases.create(&PostParams::default(), &lease).await?;
-            return Ok(true);
+            return Ok(Some(Before::Nobodys));
         };
         let spec = lease.spec.get_or_insert_default();
         let holder = spec.holder_identity.clone().unwrap_or_default();
-        if !holder.is_empty() && holder != self.election.identity {
-            let sighting = Sighting {
-                holder,
-                renewed: spec.renew_time.clone(),
-            };
-            let lasts = spec.lease_duration_seconds.unwrap_or_default();
-            let lasts = Duration::from_secs(u64::try_from(lasts).unwrap_or_default());
-            match seen {
-                Some((last, since)) if *last == sighting => {
-                    if since.elapsed() < lasts {
-                        return Ok(false);
-                    }
-                }
-                _ => {
-                    *seen = Some((sighting, Instant::now()));
-                    return Ok(false);
-                }
-            }
+        let before = match holder.as_str() {
+            "" => Before::Nobodys,
+            holder if holder == self.election.identity => Before::Ours,
+            _ => Before::Anothers,
+        };
+        if before == Before::Anothers && !has_ended(spec, holder, seen) {
+            return Ok(None);
         }
         self.replace(self.renewed(lease)).await?;
-        Ok(true)
+        Ok(Some(before))
     }
 
-    /// Renews the lease, last renewed at `since`, until that fails for too long or another process has it.
-    pub(crate) async fn keep(&self, since: Instant) -> Lost {
-        let mut renewed = since;
-        let mut pause = RENEW;
+    /// Renews the lease until that fails for too long or another process has it.
+    pub async fn keep(&self, lead: &Lead) -> Lost {
+        let lost = self.renew_on(lead).await;
+        lead.end();
+        lost
+    }
+
+    async fn renew_on(&self, lead: &Lead) -> Lost {
+        let Election { led, times, .. } = self.election;
+        let usual = times.renew_deadline / 2;
+        let mut pause = usual;
         loop {
-            let deadline = renewed + RENEW_DEADLINE;
+            let deadline = lead.sure_until();
             sleep_until(deadline.min(Instant::now() + pause)).await;
             let asked = Instant::now();
             match timeout_at(deadline, self.renew()).await {
+                // A process that was stopped meanwhile may have been followed by another.
+                Ok(_) if Instant::now() >= deadline => return Lost::ByTime,
                 Ok(Ok(true)) => {
-                    renewed = asked;
-                    pause = RENEW;
+                    lead.renewed(asked);
+                    pause = usual;
                 }
                 Ok(Ok(false)) => return Lost::ToAnother,
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, "the lease of the controllers is not renewed");
-                    pause = RETRY;
+                    tracing::warn!(%error, "the lease of {led} is not renewed");
+                    pause = times.retry_period;
                 }
                 Err(_) => return Lost::ByTime,
             }
@@ -161,7 +212,7 @@ impl Leadership {
     }
 
     /// Gives the lease back, so that nobody has to wait for its end.
-    pub(crate) async fn release(&self) {
+    pub async fn release(&self) {
         let release = async {
             let mut lease = self.leases.get(&self.election.name).await?;
             if self.is_ours(&lease) {
@@ -173,7 +224,7 @@ impl Leadership {
             Ok::<(), Error>(())
         };
         if let Ok(Err(error)) = timeout(RELEASE_MAX, release).await {
-            tracing::debug!(%error, "the lease of the controllers is not given back");
+            tracing::debug!(%error, "the lease of {} is not given back", self.election.led);
         }
     }
 
@@ -206,7 +257,8 @@ impl Leadership {
             },
             spec: Some(LeaseSpec {
                 holder_identity: Some(self.election.identity.clone()),
-                lease_duration_seconds: i32::try_from(DURATION.as_secs()).ok(),
+                lease_duration_seconds: i32::try_from(self.election.times.lease_duration.as_secs())
+                    .ok(),
                 acquire_time: if stays {
                     before.acquire_time
                 } else {
@@ -220,6 +272,23 @@ impl Leadership {
                 }),
                 ..before
             }),
+        }
+    }
+}
+
+/// Whether another's lease has ended: nobody renewed it for as long as it lasts.
+fn has_ended(spec: &LeaseSpec, holder: String, seen: &mut Option<(Sighting, Instant)>) -> bool {
+    let sighting = Sighting {
+        holder,
+        renewed: spec.renew_time.clone(),
+    };
+    let lasts = spec.lease_duration_seconds.unwrap_or_default();
+    let lasts = Duration::from_secs(u64::try_from(lasts).unwrap_or_default());
+    match seen {
+        Some((last, since)) if *last == sighting => since.elapsed() >= lasts,
+        _ => {
+            *seen = Some((sighting, Instant::now()));
+            false
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What controllers tell people, as events beside the objects they are about.
+//! What people are told, as events beside the objects they are about.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client, Resource};
 use tokio::sync::mpsc;
 
-use crate::supervise::AbortOnDrop;
+use crate::AbortOnDrop;
 
 /// Where events about objects of the cluster are.
 const CLUSTER_NAMESPACE: &str = "default";
@@ -22,15 +22,15 @@ const WAITING_MAX: usize = 1000;
 
 /// Tells events as one component, one after the other. Those that still wait when the last clone is dropped are not
 /// told: whoever no longer leads says nothing.
-#[derive(Clone)]
-pub(crate) struct Recorder {
+#[derive(Debug, Clone)]
+pub struct Recorder {
     component: &'static str,
     waiting: mpsc::Sender<Box<Event>>,
     _task: Arc<AbortOnDrop<()>>,
 }
 
 impl Recorder {
-    pub(crate) fn new(client: Client, component: &'static str) -> Recorder {
+    pub fn new(client: Client, component: &'static str) -> Recorder {
         let (waiting, told) = mpsc::channel(WAITING_MAX);
         Recorder {
             component,
@@ -39,14 +39,14 @@ impl Recorder {
         }
     }
 
-    pub(crate) fn normal<K>(&self, about: &K, reason: &str, message: String)
+    pub fn normal<K>(&self, about: &K, reason: &str, message: String)
     where
         K: Resource<DynamicType = ()>,
     {
         self.note(about.object_ref(&()), "Normal", reason, message);
     }
 
-    pub(crate) fn warning<K>(&self, about: &K, reason: &str, message: String)
+    pub fn warning<K>(&self, about: &K, reason: &str, message: String)
     where
         K: Resource<DynamicType = ()>,
     {
@@ -54,56 +54,51 @@ impl Recorder {
     }
 
     /// Holds nobody up: when too many wait, it is not told.
-    pub(crate) fn note(&self, about: ObjectReference, type_: &str, reason: &str, message: String) {
-        let event = self.event(about, type_, reason, message);
-        if let Err(error) = self.waiting.try_send(event) {
+    pub fn note(&self, about: ObjectReference, type_: &str, reason: &str, message: String) {
+        let event = event(self.component, about, type_, reason, message);
+        if let Err(error) = self.waiting.try_send(Box::new(event)) {
             tracing::debug!(%error, reason, "an event is not told");
         }
     }
 
     /// The same for those who would rather wait until fewer do.
-    pub(crate) async fn tell(
-        &self,
-        about: ObjectReference,
-        type_: &str,
-        reason: &str,
-        message: String,
-    ) {
-        let event = self.event(about, type_, reason, message);
-        if let Err(error) = self.waiting.send(event).await {
+    pub async fn tell(&self, about: ObjectReference, type_: &str, reason: &str, message: String) {
+        let event = event(self.component, about, type_, reason, message);
+        if let Err(error) = self.waiting.send(Box::new(event)).await {
             tracing::debug!(%error, reason, "an event is not told");
         }
     }
+}
 
-    fn event(
-        &self,
-        about: ObjectReference,
-        type_: &str,
-        reason: &str,
-        message: String,
-    ) -> Box<Event> {
-        let now = Timestamp::now();
-        let namespace = about.namespace.as_deref().unwrap_or(CLUSTER_NAMESPACE);
-        Box::new(Event {
-            metadata: ObjectMeta {
-                name: Some(event_name(about.name.as_deref().unwrap_or_default(), now)),
-                namespace: Some(namespace.to_owned()),
-                ..ObjectMeta::default()
-            },
-            involved_object: about,
-            type_: Some(type_.to_owned()),
-            reason: Some(reason.to_owned()),
-            message: Some(message),
-            count: Some(1),
-            first_timestamp: Some(Time(now)),
-            last_timestamp: Some(Time(now)),
-            source: Some(EventSource {
-                component: Some(self.component.to_owned()),
-                host: None,
-            }),
-            reporting_component: Some(self.component.to_owned()),
-            ..Event::default()
-        })
+/// An event about an object, told by a component now.
+pub fn event(
+    component: &str,
+    about: ObjectReference,
+    type_: &str,
+    reason: &str,
+    message: String,
+) -> Event {
+    let now = Timestamp::now();
+    let namespace = about.namespace.as_deref().unwrap_or(CLUSTER_NAMESPACE);
+    Event {
+        metadata: ObjectMeta {
+            name: Some(event_name(about.name.as_deref().unwrap_or_default(), now)),
+            namespace: Some(namespace.to_owned()),
+            ..ObjectMeta::default()
+        },
+        involved_object: about,
+        type_: Some(type_.to_owned()),
+        reason: Some(reason.to_owned()),
+        message: Some(message),
+        count: Some(1),
+        first_timestamp: Some(Time(now)),
+        last_timestamp: Some(Time(now)),
+        source: Some(EventSource {
+            component: Some(component.to_owned()),
+            host: None,
+        }),
+        reporting_component: Some(component.to_owned()),
+        ..Event::default()
     }
 }
 

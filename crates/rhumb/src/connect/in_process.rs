@@ -22,14 +22,9 @@ impl InProcess {
     pub(crate) fn new(service: Arc<Service>) -> InProcess {
         InProcess { service }
     }
-}
 
-impl Connect for InProcess {
-    fn client(&self, account: Option<&'static str>) -> Client {
-        let user = match account {
-            Some(account) => system_account(account),
-            None => User::new(name::CONTROLLER_MANAGER, &[group::AUTHENTICATED]),
-        };
+    /// A client whose requests are this user's.
+    pub(crate) fn client_of(&self, user: User) -> Client {
         let peer = Arc::new(Peer {
             address: ADDRESS.to_owned(),
             certificate: None,
@@ -41,6 +36,15 @@ impl Connect for InProcess {
             async move { Ok::<_, Infallible>(service.answer(request, &peer).await) }
         });
         Client::new(transport, "default")
+    }
+}
+
+impl Connect for InProcess {
+    fn client(&self, account: Option<&'static str>) -> Client {
+        self.client_of(match account {
+            Some(account) => system_account(account),
+            None => User::new(name::CONTROLLER_MANAGER, &[group::AUTHENTICATED]),
+        })
     }
 }
 

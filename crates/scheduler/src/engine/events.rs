@@ -1,0 +1,80 @@
+//! What happened becomes an event, and wakes those whom it may help.
+
+use std::time::Instant;
+
+use super::{Engine, ProfileSettings};
+use crate::cluster::{Cluster, PodId};
+use crate::cycle::Nominations;
+use crate::plugins::Event;
+use crate::queue::Refusers;
+
+impl Engine {
+    /// The cluster knows it already.
+    pub(super) fn happened(&mut self, event: &Event<'_>, now: Instant) {
+        self.version += 1;
+        let (profiles, cluster) = (&self.profiles, &self.cluster);
+        let nominations = &self.nominations;
+        self.queue.wake(now, |pod, profile, refusers| {
+            may_help(profiles, cluster, event, pod, profile, refusers)
+                && !is_for_others(nominations, cluster, event, pod)
+        });
+    }
+
+    /// Something happened that no plugin is asked about.
+    pub(super) fn wake_all(&mut self, now: Instant) {
+        self.version += 1;
+        self.queue.wake(now, |_, _, _| true);
+    }
+
+    /// Something happened that only this plugin has to do with.
+    pub(super) fn wake_refused_by(&mut self, plugin: &str, now: Instant) {
+        self.version += 1;
+        let profiles = &self.profiles;
+        self.queue.wake(now, |_, profile, refusers| {
+            profiles.get(profile).is_some_and(|known| {
+                let mut plugins = known.profile.plugins.iter().enumerate();
+                plugins.any(|(index, enabled)| {
+                    refusers.contains(index) && enabled.plugin.name() == plugin
+                })
+            })
+        });
+    }
+}
+
+/// Whether one of the plugins that refused a pod says that it may do now.
+pub(super) fn may_help(
+    profiles: &[ProfileSettings],
+    cluster: &Cluster,
+    event: &Event<'_>,
+    pod: PodId,
+    profile: usize,
+    refusers: Refusers,
+) -> bool {
+    let (Some(slot), Some(known)) = (cluster.pods().get(pod), profiles.get(profile)) else {
+        return false;
+    };
+    if refusers.is_empty() {
+        // There was no node at all.
+        return matches!(event, Event::NodeAdded(_));
+    }
+    let plugins = known.profile.plugins.iter().enumerate();
+    let mut refusing = plugins.filter(|(index, _)| refusers.contains(*index));
+    refusing.any(|(_, enabled)| enabled.plugin.may_help(event, slot, cluster))
+}
+
+/// Room that a pod left on a node which is kept for others is theirs. Whoever has a place of its own to wait for
+/// does not try for that: if many preempt at once, each victim that leaves would have all of them try.
+fn is_for_others(
+    nominations: &Nominations,
+    cluster: &Cluster,
+    event: &Event<'_>,
+    pod: PodId,
+) -> bool {
+    let (Event::PodLeft(departed), Some(own)) = (event, nominations.get(pod)) else {
+        return false;
+    };
+    let Some(name) = departed.place.and_then(|node| cluster.nodes().name(node)) else {
+        return false;
+    };
+    *own.node != *name && !nominations.on(name).is_empty()
+}

@@ -1,0 +1,120 @@
+//! Everything between what the server says and what it is to be told: which pod is next, where it goes, who has to
+//! make room for it, and who may try again after something happened.
+//!
+//! The engine does no I/O and has no clock: whoever runs it feeds it [`Change`]s, asks for the [`Outcome`] that is
+//! next, and says what time it is.
+
+mod apply;
+mod attempt;
+mod change;
+mod events;
+mod nominate;
+mod outcome;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+pub use change::Change;
+pub use outcome::{Nominated, Outcome, Pending, Reason};
+
+pub use crate::preemption::Preemption;
+
+use crate::cluster::Cluster;
+use crate::cycle::{Nominations, Profile, Search};
+use crate::preemption::Budgets;
+use crate::queue::{Backoff, Queue};
+
+#[derive(Debug)]
+pub struct Settings {
+    pub profiles: Vec<ProfileSettings>,
+    /// How long a pod waits that was refused once; each time it is refused again it waits twice as long.
+    pub pod_initial_backoff: Duration,
+    pub pod_max_backoff: Duration,
+    /// A pod that has waited so long for something to happen is tried anyway.
+    pub pod_max_unschedulable: Duration,
+}
+
+impl Settings {
+    pub fn new(profiles: Vec<ProfileSettings>) -> Settings {
+        Settings {
+            profiles,
+            pod_initial_backoff: Duration::from_secs(1),
+            pod_max_backoff: Duration::from_secs(10),
+            pod_max_unschedulable: Duration::from_secs(5 * 60),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct ProfileSettings {
+    pub profile: Profile,
+    /// `None` if nobody has to make room for anybody.
+    pub preemption: Option<Preemption>,
+}
+
+#[derive(Debug)]
+pub struct Engine {
+    profiles: Vec<ProfileSettings>,
+    by_name: HashMap<Box<str>, usize>,
+    cluster: Cluster,
+    search: Search,
+    queue: Queue,
+    nominations: Nominations,
+    budgets: Budgets,
+    /// Grows with everything that can change a decision.
+    version: u64,
+    /// What is to be said before another pod is tried.
+    notices: VecDeque<Outcome>,
+}
+
+impl Engine {
+    /// Of several profiles with one name, the first counts.
+    pub fn new(settings: Settings) -> Engine {
+        let backoff = Backoff {
+            initial: settings.pod_initial_backoff,
+            max: settings.pod_max_backoff,
+        };
+        let mut by_name = HashMap::new();
+        for (index, known) in settings.profiles.iter().enumerate() {
+            let name = known.profile.scheduler_name.clone();
+            by_name.entry(name).or_insert(index);
+        }
+        Engine {
+            profiles: settings.profiles,
+            by_name,
+            cluster: Cluster::default(),
+            search: Search::default(),
+            queue: Queue::new(backoff, settings.pod_max_unschedulable),
+            nominations: Nominations::default(),
+            budgets: Budgets::default(),
+            version: 0,
+            notices: VecDeque::new(),
+        }
+    }
+
+    /// When to ask again though nothing happened.
+    pub fn wakes_at(&self) -> Option<Instant> {
+        self.queue.wakes_at()
+    }
+
+    /// How many pods wait, and where.
+    pub fn pending(&self) -> Pending {
+        self.queue.pending()
+    }
+
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    pub fn nominations(&self) -> &Nominations {
+        &self.nominations
+    }
+
+    /// The profile of the pods that name this scheduler.
+    pub fn profile(&self, scheduler_name: &str) -> Option<&Profile> {
+        let index = self.by_name.get(scheduler_name)?;
+        Some(&self.profiles.get(*index)?.profile)
+    }
+}

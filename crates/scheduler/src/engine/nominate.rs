@@ -1,0 +1,129 @@
+//! Places that are kept for pods.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{Engine, Outcome};
+use crate::cluster::{Departed, PodId, PodSlot};
+use crate::cycle::Nomination;
+use crate::model::Pod;
+use crate::plugins::Event;
+
+impl Engine {
+    /// Keeps a place for a pod that waits. The one that was kept before is free.
+    pub(super) fn nominate(&mut self, id: PodId, nomination: Nomination, now: Instant) {
+        let Some(facts) = self.facts(id) else { return };
+        let node = nomination.node.clone();
+        let before = self.nominations.insert(id, nomination);
+        self.version += 1;
+        self.queue.set_alone(id, &facts, true, now);
+        if let Some(before) = before
+            && before.node != node
+        {
+            self.freed(id, &before, now);
+        }
+    }
+
+    /// A pod that waits has no place any more that is kept for it.
+    pub(super) fn unnominate(&mut self, id: PodId, now: Instant) {
+        if let Some(before) = self.end_nomination(id, now) {
+            self.freed(id, &before, now);
+        }
+    }
+
+    fn end_nomination(&mut self, id: PodId, now: Instant) -> Option<Nomination> {
+        let before = self.nominations.remove(id)?;
+        self.version += 1;
+        let facts = self.facts(id)?;
+        self.queue.set_alone(id, &facts, false, now);
+        Some(before)
+    }
+
+    /// Nobody is kept from a place any more: for others that is as if the pod had been there, and had left.
+    fn freed(&mut self, id: PodId, nomination: &Nomination, now: Instant) {
+        let Some(slot) = self.cluster.pods().get(id) else {
+            return;
+        };
+        let departed = Departed {
+            id,
+            facts: slot.facts.clone(),
+            place: self.cluster.nodes().find(&nomination.node),
+            picked_by: slot.picked_by().to_vec(),
+        };
+        self.happened(&Event::PodLeft(&departed), now);
+    }
+
+    /// The same for a pod that is no more.
+    pub(super) fn freed_by(&mut self, departed: &Departed, now: Instant) {
+        if let Some(nomination) = self.nominations.remove(departed.id) {
+            let departed = Departed {
+                place: self.cluster.nodes().find(&nomination.node),
+                ..departed.clone()
+            };
+            self.happened(&Event::PodLeft(&departed), now);
+        }
+    }
+
+    /// A pod has a place now, or is not to have one. What was kept for it elsewhere is free.
+    pub(super) fn settled(&mut self, id: PodId, now: Instant) {
+        let Some(nomination) = self.nominations.remove(id) else {
+            return;
+        };
+        self.version += 1;
+        let place = self.cluster.pods().get(id).and_then(PodSlot::place);
+        let is_there = place.is_some() && place == self.cluster.nodes().find(&nomination.node);
+        if !is_there {
+            self.freed(id, &nomination, now);
+        }
+    }
+
+    /// Takes note of where the server says that a place is kept for a pod that waits.
+    pub(super) fn follow_nomination(&mut self, id: PodId, before: Option<&Pod>, now: Instant) {
+        let Some(facts) = self.facts(id) else { return };
+        let said_before = before.map(|before| &before.nominated_node_name);
+        match &facts.nominated_node_name {
+            // The server says nothing new: what was decided here may not have come to it yet.
+            same if said_before.is_some_and(|before| before == same) => {}
+            None if said_before.is_none() => {}
+            None => self.unnominate(id, now),
+            Some(node) => {
+                let known = self.nominations.get(id);
+                if known.is_none_or(|known| known.node != *node) {
+                    let nomination = Nomination {
+                        node: node.clone(),
+                        priority: facts.priority,
+                        victims: Vec::new(),
+                        since: now,
+                    };
+                    self.nominate(id, nomination, now);
+                }
+            }
+        }
+        if let Some(nomination) = self.nominations.get_mut(id) {
+            nomination.priority = facts.priority;
+        }
+    }
+
+    /// Those of lower priority that a node was kept for have to look for another place. It is free for nobody: another
+    /// gets it.
+    pub(super) fn displace(&mut self, node: &str, priority: i32, now: Instant) {
+        let pods: Vec<PodId> = self.nominations.on(node).to_vec();
+        for id in pods {
+            let is_lower = self
+                .nominations
+                .get(id)
+                .is_some_and(|nomination| nomination.priority < priority);
+            if let Some(pod) = self.facts(id)
+                && is_lower
+            {
+                self.end_nomination(id, now);
+                self.queue.wake_one(id, now);
+                self.notices.push_back(Outcome::Displaced { pod });
+            }
+        }
+    }
+
+    pub(super) fn facts(&self, id: PodId) -> Option<Arc<Pod>> {
+        self.cluster.pods().get(id).map(|slot| slot.facts.clone())
+    }
+}

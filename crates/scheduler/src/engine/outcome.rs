@@ -1,0 +1,73 @@
+//! What the engine decides.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::model::Pod;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// The pod goes to this node, and counts there already. The engine is to be told what the server says:
+    /// [`Change::Bound`](super::Change::Bound) or [`Change::NotBound`](super::Change::NotBound).
+    Bind {
+        pod: Arc<Pod>,
+        node: Box<str>,
+        attempts: u32,
+        /// Since it was first seen.
+        waited: Duration,
+        /// How many nodes were looked at, and how many of them would have done.
+        looked_at: usize,
+        possible: usize,
+    },
+    /// The pod stays where it is: nowhere.
+    Pending {
+        pod: Arc<Pod>,
+        reason: Reason,
+        message: String,
+        nominated: Nominated,
+        /// Pods that are to be evicted to make room for it, the most important first.
+        victims: Vec<Arc<Pod>>,
+        attempts: u32,
+    },
+    /// The place that was kept for the pod goes to a more important one: its nomination is to be taken back.
+    Displaced { pod: Arc<Pod> },
+}
+
+/// Of the condition `PodScheduled`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reason {
+    Unschedulable,
+    SchedulingGated,
+    SchedulerError,
+}
+
+impl Reason {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::Unschedulable => "Unschedulable",
+            Reason::SchedulingGated => "SchedulingGated",
+            Reason::SchedulerError => "SchedulerError",
+        }
+    }
+}
+
+/// What becomes of `status.nominatedNodeName`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Nominated {
+    /// It stays as it is.
+    Unchanged,
+    Node(Box<str>),
+    /// It is taken away, if it is there.
+    Nowhere,
+}
+
+/// How many pods wait, and where.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pending {
+    pub active: usize,
+    pub backoff: usize,
+    pub unschedulable: usize,
+    pub gated: usize,
+    /// Those that are on their way to a node.
+    pub binding: usize,
+}

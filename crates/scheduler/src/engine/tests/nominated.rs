@@ -1,0 +1,132 @@
+//! Places that are kept for pods.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::run::{Run, pod};
+use crate::model::Pod;
+
+fn nominated(name: &str, cpu: u32, priority: i32, node: &str) -> Pod {
+    let mut pod = pod(name, cpu, json!({"priority": priority}));
+    pod.nominated_node_name = Some(node.into());
+    pod
+}
+
+/// A node of 4 processors that one pod fills, and a pod of priority 10 that has it leave.
+fn preempting() -> Run {
+    let mut run = Run::new();
+    run.node("n", 4);
+    run.pod(pod("x", 4, json!({"nodeName": "n", "priority": 1})));
+    run.pod(pod("p", 3, json!({"priority": 10})));
+    let lines = run.go();
+    assert!(lines[0].ends_with("nominated n victims x"), "{lines:?}");
+    run
+}
+
+#[test]
+fn others_that_are_not_more_important_stand_back() {
+    for (priority, cpu, expected) in [
+        (9, 1, "q → n"),
+        (
+            9,
+            2,
+            "q Unschedulable: 0/1 nodes are available: 1 Insufficient cpu.",
+        ),
+        (
+            10,
+            2,
+            "q Unschedulable: 0/1 nodes are available: 1 Insufficient cpu.",
+        ),
+        (11, 2, "q → n"),
+    ] {
+        let mut run = Run::new();
+        run.node("n", 4);
+        // It is not tried yet: it waits for its gate, and its place is kept.
+        let mut waiting = nominated("p", 3, 10, "n");
+        waiting.scheduling_gates = Box::new(["g".into()]);
+        run.pod(waiting);
+        run.go();
+        run.pod(pod("q", cpu, json!({"priority": priority})));
+        let lines = run.go();
+        assert!(
+            lines[0].starts_with(expected),
+            "{priority} {cpu}: {lines:?}"
+        );
+    }
+}
+
+#[test]
+fn what_the_server_says_after_a_restart_counts() {
+    let mut run = Run::new();
+    run.node("n", 4);
+    run.node("m", 4);
+    run.pod(nominated("p", 3, 10, "n"));
+    assert_eq!(run.go(), ["p → n"]);
+}
+
+#[test]
+fn a_place_that_cannot_be_is_not_waited_for() {
+    let mut run = Run::new();
+    run.node("m", 4);
+    run.pod(nominated("p", 3, 10, "gone"));
+    assert_eq!(run.go(), ["p → m"]);
+}
+
+#[test]
+fn a_place_is_free_when_the_pod_is_gone_or_went_elsewhere() {
+    for what in ["deleted", "elsewhere", "terminating", "taken back"] {
+        let mut run = preempting();
+        run.node("m", 1);
+        // A gate keeps it from being tried.
+        let mut waiting = pod("p", 3, json!({"priority": 10}));
+        waiting.scheduling_gates = Box::new(["g".into()]);
+        run.pod(waiting.clone());
+        run.gone("x");
+        run.go();
+        run.pod(pod("q", 2, json!({})));
+        assert_eq!(run.tried(), ["q"], "{what}");
+        match what {
+            "deleted" => run.gone("p"),
+            "elsewhere" => run.pod(pod("p", 3, json!({"priority": 10, "nodeName": "m"}))),
+            "terminating" => {
+                waiting.is_terminating = true;
+                run.pod(waiting);
+            }
+            _ => {
+                waiting.nominated_node_name = Some("n".into());
+                run.pod(waiting.clone());
+                waiting.nominated_node_name = None;
+                run.pod(waiting);
+            }
+        }
+        assert_eq!(run.go(), ["q → n"], "{what}");
+    }
+}
+
+#[test]
+fn a_more_important_pod_takes_the_place() {
+    let mut run = preempting();
+    run.pod(pod("top", 4, json!({"priority": 100})));
+    let lines = run.go();
+    assert!(lines[0].contains("top Unschedulable"), "{lines:?}");
+    assert!(lines[0].ends_with("nominated n victims x"), "{lines:?}");
+    assert_eq!(lines[1], "p displaced");
+    assert!(
+        lines[2].ends_with("preemption: 0/1 nodes are available: 1 Insufficient cpu."),
+        "{lines:?}"
+    );
+    run.gone("x");
+    run.after(Duration::from_secs(20));
+    assert_eq!(run.tried(), ["top+", "p"]);
+}
+
+#[test]
+fn a_place_that_nobody_can_make_any_more_is_given_up() {
+    let mut run = preempting();
+    let strong = pod("x", 4, json!({"nodeName": "n", "priority": 50}));
+    run.pod(strong);
+    run.after(Duration::from_secs(400));
+    let lines = run.go();
+    assert!(lines[0].ends_with("nominated nowhere"), "{lines:?}");
+}
