@@ -16,8 +16,8 @@
 
 pub mod cluster;
 pub mod cycle;
-pub mod explain;
 pub mod engine;
+pub mod explain;
 pub mod model;
 pub mod plugins;
 pub mod preemption;

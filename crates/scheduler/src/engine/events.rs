@@ -19,26 +19,6 @@ impl Engine {
                 && !is_for_others(nominations, cluster, event, pod)
         });
     }
-
-    /// Something happened that no plugin is asked about.
-    pub(super) fn wake_all(&mut self, now: Instant) {
-        self.version += 1;
-        self.queue.wake(now, |_, _, _| true);
-    }
-
-    /// Something happened that only this plugin has to do with.
-    pub(super) fn wake_refused_by(&mut self, plugin: &str, now: Instant) {
-        self.version += 1;
-        let profiles = &self.profiles;
-        self.queue.wake(now, |_, profile, refusers| {
-            profiles.get(profile).is_some_and(|known| {
-                let mut plugins = known.profile.plugins.iter().enumerate();
-                plugins.any(|(index, enabled)| {
-                    refusers.contains(index) && enabled.plugin.name() == plugin
-                })
-            })
-        });
-    }
 }
 
 /// Whether one of the plugins that refused a pod says that it may do now.
