@@ -66,6 +66,12 @@ pub trait Plugin: Send {
     fn may_help(&self, _event: &Event<'_>, _pod: &PodSlot, _cluster: &Cluster) -> bool {
         true
     }
+
+    /// Whether something that happened may help anybody at all whom this plugin refused. It is asked once, so that most
+    /// events cost nothing however many wait.
+    fn may_help_some(&self, _event: &Event<'_>, _cluster: &Cluster) -> bool {
+        true
+    }
 }
 
 /// Something that happened. The cluster knows it already.
