@@ -40,7 +40,8 @@ pub fn server(
     (client, requests)
 }
 
-fn connect(answer: impl Fn(&Request<Vec<u8>>) -> Answer + Send + Sync + 'static) -> Client {
+/// A client whose requests are answered by a function that sees all of them.
+pub fn connect(answer: impl Fn(&Request<Vec<u8>>) -> Answer + Send + Sync + 'static) -> Client {
     let answer = Arc::new(answer);
     let service = tower::service_fn(move |request: Request<Body>| {
         let answer = answer.clone();

@@ -15,6 +15,7 @@ mod connect;
 mod controllers;
 mod duration;
 mod pki;
+mod scheduler;
 mod simulation;
 mod store;
 mod up;
@@ -35,6 +36,8 @@ enum Command {
     Up(Box<up::Flags>),
     /// Run only the controllers, for an API server that runs elsewhere.
     Controllers(Box<controllers::Command>),
+    /// Run only the scheduler, for an API server that runs elsewhere.
+    Scheduler(Box<scheduler::Command>),
     /// Run only simulated nodes, for an API server that runs elsewhere.
     SimulateNodes(Box<simulation::Command>),
     /// Ask who sees a request before it is stored: webhooks, policies, exclusions.
@@ -56,7 +59,7 @@ fn is_told(line: &tracing::Metadata<'_>, is_up: bool) -> bool {
 }
 
 fn is_of_clients(target: &str) -> bool {
-    ["rhumb_client", "rhumb_controllers"]
+    ["rhumb_client", "rhumb_controllers", "rhumb_scheduler"]
         .iter()
         .any(|of| target.starts_with(of))
 }
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
     let result = match command {
         Command::Up(flags) => up::run(*flags),
         Command::Controllers(command) => controllers::run(*command),
+        Command::Scheduler(command) => scheduler::run(*command),
         Command::SimulateNodes(command) => simulation::run(*command),
         Command::Admission(command) => admission::run(command),
         Command::Store(command) => store::run(command),

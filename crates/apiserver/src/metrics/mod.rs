@@ -6,6 +6,8 @@ mod process;
 mod requests;
 mod watches;
 
+use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use http::StatusCode;
@@ -26,10 +28,17 @@ use crate::server::InFlight;
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// Something beside the server, in the same process, that counts on its own.
+pub trait Beside: fmt::Debug + Send + Sync {
+    /// Adds what it counts, without an end.
+    fn write(&self, text: &mut String) -> fmt::Result;
+}
+
 /// Everything that is counted.
 #[derive(Debug)]
 pub struct Metrics {
     exposition: Exposition,
+    beside: Vec<Arc<dyn Beside>>,
     pub requests: Requests,
     pub connections: Gauge,
     pub connections_max: Gauge,
@@ -80,6 +89,7 @@ impl Default for Metrics {
             audit_events: Counter::default(),
             audit_dropped: Counter::default(),
             exposition: Exposition::default(),
+            beside: Vec::new(),
         };
         metrics.register_own(&mut exposition);
         Metrics {
@@ -143,6 +153,11 @@ impl Metrics {
         );
     }
 
+    /// Has what somebody else counts shown with what the server counts.
+    pub fn show_beside(&mut self, beside: Arc<dyn Beside>) {
+        self.beside.push(beside);
+    }
+
     /// The answer to `/metrics`.
     pub fn answer(&self, api: &Api, inflight: &InFlight, audit: Option<&AuditLog>) -> Reply {
         self.gather(api, inflight, audit);
@@ -153,6 +168,10 @@ impl Metrics {
             .and_then(|()| encode_registry(&mut text, &caches))
             .and_then(|()| encode_registry(&mut text, api.admission.counts().exposition()))
             .and_then(|()| encode_registry(&mut text, api.tills.counts().exposition()))
+            .and_then(|()| {
+                let mut beside = self.beside.iter();
+                beside.try_for_each(|beside| beside.write(&mut text))
+            })
             .and_then(|()| encode_eof(&mut text));
         match encoded {
             Ok(()) => Reply::new(StatusCode::OK, CONTENT_TYPE, Body::full(text)),

@@ -87,6 +87,11 @@ impl ControllerFlags {
         self.wants(QUOTA_STATUS)
     }
 
+    /// Whether nobody chose among them.
+    pub(crate) fn wants_all(&self) -> bool {
+        self.controllers.iter().any(|said| said == "*")
+    }
+
     fn wants(&self, name: &str) -> bool {
         let says = |text: &str| self.controllers.iter().any(|said| said == text);
         says(name) || (says("*") && !says(&format!("-{name}")))

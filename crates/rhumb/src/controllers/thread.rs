@@ -1,5 +1,5 @@
-//! Controllers and simulated nodes beside a server: each on a thread of their own, so that however much there is to do,
-//! the requests of others find a core.
+//! Controllers, the scheduler and simulated nodes beside a server: each on a thread of their own, so that however much
+//! there is to do, the requests of others find a core.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -66,7 +66,7 @@ where
                 // Clients are made inside: they begin tasks.
                 let run = || runtime.block_on(async { work().await });
                 if catch_unwind(AssertUnwindSafe(run)).is_err() {
-                    tracing::error!("the {name} failed, and are started again");
+                    tracing::error!("the {name} failed: started again");
                     std::thread::sleep(PAUSE);
                 }
             }

@@ -123,6 +123,12 @@ pub(crate) struct Flags {
     pub(super) simulation: SimulationFlags,
     #[command(flatten)]
     pub(super) controllers: ControllerFlags,
+    /// Schedule pods [default: true, unless --controllers chooses].
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    scheduler: Option<bool>,
+    /// How to schedule: a file with a KubeSchedulerConfiguration of kubescheduler.config.k8s.io/v1.
+    #[arg(long, value_name = "FILE")]
+    pub(super) scheduler_config: Option<PathBuf>,
 }
 
 impl Flags {
@@ -131,6 +137,12 @@ impl Flags {
             &self.service_cluster_ip_range,
             &self.service_node_port_range,
         )?)
+    }
+
+    /// Who picks controllers by name wants nothing else to happen, unless it is asked for.
+    pub(super) fn wants_scheduler(&self) -> bool {
+        self.scheduler
+            .unwrap_or_else(|| self.controllers.wants_all())
     }
 
     pub(super) fn indexes(&self) -> Result<Indexes> {

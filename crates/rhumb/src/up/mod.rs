@@ -20,15 +20,18 @@ use rhumb_apiserver::resources::allocation::ServiceRanges;
 use rhumb_apiserver::server::{ConnectionLimits, Server};
 use rhumb_apiserver::start::Options;
 use rhumb_auth::authn::TokenFile;
+use rhumb_auth::{User, group, name};
 use rhumb_meta::{Clock, SystemClock};
+use rhumb_scheduler::metrics::Metrics as SchedulerMetrics;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use flags::Flags;
 
 use crate::connect::InProcess;
-use crate::controllers;
+use crate::controllers::{self, Running};
 use crate::pki;
+use crate::scheduler;
 use crate::simulation;
 
 /// How long requests that are under way may take once the server is told to end.
@@ -47,6 +50,10 @@ async fn serve(flags: Flags) -> Result<()> {
     let started = Instant::now();
     let stop = stop_on_signals()?;
     let selected = flags.controllers.select()?;
+    let scheduling = match flags.wants_scheduler() {
+        true => Some(scheduler::read_config(flags.scheduler_config.as_deref())?),
+        false => None,
+    };
     let fleet = flags.simulation.fleet()?;
     let (gates, notes) = Gates::parse(&flags.feature_gates).context("--feature-gates")?;
     for note in notes {
@@ -93,13 +100,28 @@ async fn serve(flags: Flags) -> Result<()> {
         quota_status: flags.controllers.wants_quota_status(),
     })
     .await?;
-    let service = Arc::new(flags.service(api.clone())?);
+    let mut service = flags.service(api.clone())?;
+    let counted = Arc::<SchedulerMetrics>::default();
+    if scheduling.is_some() {
+        service
+            .metrics
+            .show_beside(Arc::new(scheduler::Counted(counted.clone())));
+    }
+    let service = Arc::new(service);
     let options = flags.controllers.options(
         identity(&flags),
         Some(pki.ca_pem.clone()),
         Some(controllers::Signer::Server(api.clone())),
     );
     let connect = Arc::new(InProcess::new(service.clone()));
+    let scheduler = match scheduling {
+        Some(config) => Some(start_scheduler(
+            &connect,
+            scheduler::options(config, identity(&flags), counted)?,
+            stop.clone(),
+        )?),
+        None => None,
+    };
     let nodes = fleet.as_ref().map(simulation::describe);
     let simulation = fleet
         .map(|fleet| simulation::start(&connect, fleet, stop.clone()))
@@ -121,7 +143,10 @@ async fn serve(flags: Flags) -> Result<()> {
         started.elapsed(),
     );
     stop.cancelled().await;
-    // They give their lease back while there is still a server to give it to.
+    // They give their leases back while there is still a server to give them to.
+    if let Some(scheduler) = scheduler {
+        scheduler.ended().await;
+    }
     controllers.ended().await;
     if let Some(simulation) = simulation {
         simulation.ended().await;
@@ -132,7 +157,20 @@ async fn serve(flags: Flags) -> Result<()> {
     Ok(())
 }
 
-/// Whose the lease of the controllers is. Only one server can have an embedded store: the one that comes after a
+/// Beside the server of this process, as the user that upstream's scheduler is.
+fn start_scheduler(
+    connect: &Arc<InProcess>,
+    options: rhumb_scheduler::run::Options,
+    stop: CancellationToken,
+) -> Result<Running> {
+    let (connect, token) = (connect.clone(), stop.clone());
+    controllers::keep("scheduler", stop, move || {
+        let user = User::new(name::SCHEDULER, &[group::AUTHENTICATED]);
+        rhumb_scheduler::run::run(connect.client_of(user), options.clone(), token.clone())
+    })
+}
+
+/// Whose the leases of the controllers and of the scheduler are. Only one server can have an embedded store: the one that comes after a
 /// crash is the one before.
 fn identity(flags: &Flags) -> String {
     let host = pki::host_name().unwrap_or_default();

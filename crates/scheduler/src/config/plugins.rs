@@ -158,7 +158,6 @@ fn check_indispensable(at: &dyn Fn(Point) -> Vec<Entry>, path: &Path<'_>, errors
     for (point, name) in [
         (Point::QueueSort, "PrioritySort"),
         (Point::Bind, "DefaultBinder"),
-        (Point::PreEnqueue, "SchedulingGates"),
     ] {
         if !has(&at(point), name) {
             let detail = format!("{name} cannot be disabled: rhumb has no other plugin for it");

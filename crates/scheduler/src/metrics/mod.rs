@@ -2,6 +2,7 @@
 
 mod sampling;
 
+use std::fmt;
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -197,15 +198,15 @@ impl Metrics {
         );
     }
 
-    /// All that can be shown beside others, for `/metrics`.
-    pub fn exposition(&self) -> &Exposition {
-        &self.exposition
+    /// All that is counted, to be shown beside what others count.
+    pub fn write(&self, text: &mut String) -> fmt::Result {
+        encode_registry(text, &self.exposition)
     }
 
     /// The whole text of `/metrics`; `None` if it cannot be written.
     pub fn text(&self) -> Option<String> {
         let mut text = String::new();
-        encode_registry(&mut text, &self.exposition).ok()?;
+        self.write(&mut text).ok()?;
         encode_eof(&mut text).ok()?;
         Some(text)
     }

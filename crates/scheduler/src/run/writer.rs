@@ -92,7 +92,7 @@ impl Writer {
                 ..
             } => {
                 if self.bind(&pod, node, begun).await {
-                    self.metrics.note_bound(attempts, waited);
+                    self.metrics.note_bound(attempts, waited + begun.elapsed());
                 }
             }
             Outcome::Pending {
