@@ -1,5 +1,6 @@
 //! The scheduler: `rhumb scheduler`, and what `rhumb up` needs to run it inside.
 
+mod explain;
 mod flags;
 mod listener;
 
@@ -9,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, Subcommand};
 use rhumb_apiserver::metrics::Beside;
 use rhumb_scheduler::metrics::Metrics;
 
@@ -29,7 +30,25 @@ impl Beside for Counted {
 }
 
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Command {
+    #[command(subcommand)]
+    question: Option<Question>,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+#[derive(Subcommand, Debug)]
+enum Question {
+    /// Show which nodes a pod could go to, and what stands against the others: which plugin, and which pod's term.
+    ///
+    /// The cluster is read from the server and nothing is changed. A pod that is on a node is looked at as if it were to
+    /// be placed again.
+    Explain(explain::Explain),
+}
+
+#[derive(Args, Debug)]
+struct Flags {
     /// How to reach the API server [default: as the configuration says, $KUBECONFIG, ~/.kube/config, or the pod's own
     /// account].
     #[arg(long, value_name = "FILE")]
@@ -52,15 +71,18 @@ pub(crate) struct Command {
 }
 
 pub(crate) fn run(command: Command) -> Result<ExitCode> {
+    if let Some(Question::Explain(question)) = &command.question {
+        return explain::run(question);
+    }
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("no threads can be started")?
-        .block_on(schedule(command))?;
+        .block_on(schedule(command.flags))?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn schedule(command: Command) -> Result<()> {
+async fn schedule(command: Flags) -> Result<()> {
     let stop = crate::up::stop_on_signals()?;
     let mut config = read_config(command.config.as_deref())?;
     let election = &mut config.leader_election;

@@ -21,7 +21,7 @@ mod topologies;
 use std::sync::Arc;
 
 pub use ids::{Domain, Id, IdMap, IdSet, NodeId, PickerId, PodId, TermId, TopologyId};
-pub use nodes::{NodeSet, NodeSlot, Nodes};
+pub use nodes::{NodeSet, NodeSlot, Nodes, Room};
 pub use pods::{PodSlot, PodTerms, Pods};
 pub use tally::Tally;
 pub use terms::TermSlot;

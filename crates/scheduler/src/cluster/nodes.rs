@@ -13,6 +13,8 @@ pub struct NodeSlot {
     pub name: Box<str>,
     /// `None` while pods are on it that nobody has described.
     facts: Option<Arc<Node>>,
+    /// What the facts say there is, close at hand: every decision asks for it.
+    pub room: Room,
     /// Grows whenever the facts change.
     version: u64,
     pub requested: Resources,
@@ -21,6 +23,26 @@ pub struct NodeSlot {
     pods: Vec<PodId>,
     /// Those of them that take ports of the node.
     pods_with_ports: Vec<PodId>,
+}
+
+/// How much a node has of what every pod needs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Room {
+    pub milli_cpu: i64,
+    pub memory: i64,
+    pub ephemeral_storage: i64,
+    pub pods: i64,
+}
+
+impl Room {
+    fn of(node: &Node) -> Room {
+        Room {
+            milli_cpu: node.allocatable.milli_cpu,
+            memory: node.allocatable.memory,
+            ephemeral_storage: node.allocatable.ephemeral_storage,
+            pods: node.pods_max,
+        }
+    }
 }
 
 impl NodeSlot {
@@ -157,6 +179,7 @@ impl Nodes {
         let id = self.slots.insert(NodeSlot {
             name: name.into(),
             facts: None,
+            room: Room::default(),
             version: self.version,
             requested: Resources::default(),
             assumed_milli_cpu: 0,
@@ -173,6 +196,7 @@ impl Nodes {
         let slot = &mut self.slots[id];
         let zone = slot.facts.as_deref().map(zone_of);
         self.order_is_old |= zone != facts.as_deref().map(zone_of);
+        slot.room = facts.as_deref().map(Room::of).unwrap_or_default();
         slot.facts = facts;
         slot.version = self.version;
     }

@@ -190,8 +190,8 @@ impl Topologies {
 
 #[cfg(test)]
 impl Topologies {
-    /// Each key with its users and how many nodes have each value.
-    pub(super) fn entries(&self) -> Vec<(&str, usize, Vec<(&str, u32)>)> {
+    /// Each key with its users and how many nodes have each value, in words.
+    pub(super) fn entries(&self) -> Vec<String> {
         let keyed = self.all.values();
         let keyed = keyed.filter_map(|topology| Some((topology.key.as_deref()?, topology)));
         let mut entries: Vec<_> = keyed
@@ -201,7 +201,7 @@ impl Topologies {
                     .map(|(value, domain)| (&**value, topology.nodes[domain.index()]))
                     .collect();
                 values.sort_unstable();
-                (key, topology.users, values)
+                format!("{key}: {} users, {values:?}", topology.users)
             })
             .collect();
         entries.sort_unstable();

@@ -38,8 +38,15 @@ impl Engine {
                 self.budgets.retain(&keys);
             }
             Change::Group(group) => {
-                let is_different = self.cluster.set_group(*group);
-                self.regrouped(is_different, now);
+                let namespace = group.key.namespace.clone();
+                if self.cluster.set_group(*group) {
+                    self.happened(
+                        &Event::GroupChanged {
+                            namespace: &namespace,
+                        },
+                        now,
+                    );
+                }
             }
             Change::GroupGone(key) => self.remove_group(&key, now),
             Change::GroupsAre { kind, keys } => {
@@ -251,14 +258,9 @@ impl Engine {
 /// Groups, nodes and namespaces.
 impl Engine {
     fn remove_group(&mut self, key: &GroupKey, now: Instant) {
-        let was_known = self.cluster.remove_group(key);
-        self.regrouped(was_known, now);
-    }
-
-    /// What is to be spread may be something else now.
-    fn regrouped(&mut self, is_different: bool, now: Instant) {
-        if is_different {
-            self.wake_refused_by("PodTopologySpread", now);
+        if self.cluster.remove_group(key) {
+            let namespace = &key.namespace;
+            self.happened(&Event::GroupChanged { namespace }, now);
         }
     }
 
@@ -277,10 +279,14 @@ impl Engine {
         }
     }
 
-    /// With a node, its pods go out of all counts, and its domains may go: that can help whoever waits.
     fn remove_node(&mut self, name: &str, now: Instant) {
-        if self.cluster.remove_node(name).is_some() {
-            self.wake_all(now);
+        let Some(before) = self.cluster.remove_node(name) else {
+            return;
+        };
+        self.happened(&Event::NodeLeft { before: &before }, now);
+        // Whoever waits for a place there has to look for another.
+        for pod in self.nominations.on(name).to_vec() {
+            self.queue.wake_one(pod, now);
         }
     }
 

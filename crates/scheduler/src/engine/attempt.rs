@@ -134,8 +134,8 @@ impl Engine {
             .filter_map(|victim| self.facts(*victim))
             .collect();
         let facts = self.facts(id)?;
-        let mut outcome = self.stay(id, refusers, None, message, now)?;
         self.displace(&node, facts.priority, now);
+        let mut outcome = self.stay(id, refusers, None, message, now)?;
         let nomination = Nomination {
             node: node.clone(),
             priority: facts.priority,

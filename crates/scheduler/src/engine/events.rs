@@ -12,33 +12,37 @@ impl Engine {
     /// The cluster knows it already.
     pub(super) fn happened(&mut self, event: &Event<'_>, now: Instant) {
         self.version += 1;
+        if self.queue.pending().unschedulable == 0 {
+            return;
+        }
         let (profiles, cluster) = (&self.profiles, &self.cluster);
         let nominations = &self.nominations;
-        self.queue.wake(now, |pod, profile, refusers| {
-            may_help(profiles, cluster, event, pod, profile, refusers)
-                && !is_for_others(nominations, cluster, event, pod)
-        });
+        let concerned: Vec<Refusers> = profiles
+            .iter()
+            .map(|known| concerned(known, cluster, event))
+            .collect();
+        self.queue.wake(
+            now,
+            // Those without refusers had no node at all.
+            |profile, refusers| {
+                refusers.is_empty()
+                    || concerned
+                        .get(profile)
+                        .is_some_and(|all| all.intersects(refusers))
+            },
+            |pod, profile, refusers| {
+                may_help(profiles, cluster, event, pod, profile, refusers)
+                    && !is_for_others(nominations, cluster, event, pod)
+            },
+        );
     }
+}
 
-    /// Something happened that no plugin is asked about.
-    pub(super) fn wake_all(&mut self, now: Instant) {
-        self.version += 1;
-        self.queue.wake(now, |_, _, _| true);
-    }
-
-    /// Something happened that only this plugin has to do with.
-    pub(super) fn wake_refused_by(&mut self, plugin: &str, now: Instant) {
-        self.version += 1;
-        let profiles = &self.profiles;
-        self.queue.wake(now, |_, profile, refusers| {
-            profiles.get(profile).is_some_and(|known| {
-                let mut plugins = known.profile.plugins.iter().enumerate();
-                plugins.any(|(index, enabled)| {
-                    refusers.contains(index) && enabled.plugin.name() == plugin
-                })
-            })
-        });
-    }
+/// The plugins of a profile that an event says something to.
+fn concerned(known: &ProfileSettings, cluster: &Cluster, event: &Event<'_>) -> Refusers {
+    let plugins = known.profile.plugins.iter().enumerate();
+    let concerned = plugins.filter(|(_, enabled)| enabled.plugin.may_help_some(event, cluster));
+    concerned.map(|(index, _)| index).collect()
 }
 
 /// Whether one of the plugins that refused a pod says that it may do now.

@@ -26,17 +26,13 @@ impl Engine {
 
     /// A pod that waits has no place any more that is kept for it.
     pub(super) fn unnominate(&mut self, id: PodId, now: Instant) {
-        if let Some(before) = self.end_nomination(id, now) {
-            self.freed(id, &before, now);
+        let Some(before) = self.nominations.remove(id) else {
+            return;
+        };
+        if let Some(facts) = self.facts(id) {
+            self.queue.set_alone(id, &facts, false, now);
         }
-    }
-
-    fn end_nomination(&mut self, id: PodId, now: Instant) -> Option<Nomination> {
-        let before = self.nominations.remove(id)?;
-        self.version += 1;
-        let facts = self.facts(id)?;
-        self.queue.set_alone(id, &facts, false, now);
-        Some(before)
+        self.freed(id, &before, now);
     }
 
     /// Nobody is kept from a place any more: for others that is as if the pod had been there, and had left.
@@ -104,8 +100,8 @@ impl Engine {
         }
     }
 
-    /// Those of lower priority that a node was kept for have to look for another place. It is free for nobody: another
-    /// gets it.
+    /// Those of lower priority that a node was kept for have to look for another place. Another gets this one, but may
+    /// leave room that they would not have left.
     pub(super) fn displace(&mut self, node: &str, priority: i32, now: Instant) {
         let pods: Vec<PodId> = self.nominations.on(node).to_vec();
         for id in pods {
@@ -116,7 +112,7 @@ impl Engine {
             if let Some(pod) = self.facts(id)
                 && is_lower
             {
-                self.end_nomination(id, now);
+                self.unnominate(id, now);
                 self.queue.wake_one(id, now);
                 self.notices.push_back(Outcome::Displaced { pod });
             }

@@ -29,10 +29,19 @@ impl NodeSelector {
                 .is_none_or(|terms| terms.iter().any(|term| term.matches(node)))
     }
 
-    /// The only nodes that can match, where names say so: each term must name one.
+    /// The only nodes that can match, where each term names one; each name once. Empty if each term contradicts itself.
     pub fn names(&self) -> Option<Vec<&str>> {
-        let terms = self.terms.as_ref()?;
-        terms.iter().map(NodeTerm::name).collect()
+        let terms = self.terms.as_ref().filter(|terms| !terms.is_empty())?;
+        let mut all = Vec::new();
+        for term in terms {
+            let wanted = term.fields.iter();
+            let mut wanted = wanted.filter(|field| field.wanted == NodeMatch::Is);
+            let name = &*wanted.next()?.name;
+            if wanted.all(|other| &*other.name == name) && !all.contains(&name) {
+                all.push(name);
+            }
+        }
+        Some(all)
     }
 }
 
@@ -64,13 +73,6 @@ impl NodeTerm {
                 .fields
                 .iter()
                 .all(|field| (field.name == node.name) == (field.wanted == NodeMatch::Is))
-    }
-
-    fn name(&self) -> Option<&str> {
-        let mut fields = self.fields.iter();
-        fields
-            .find(|field| field.wanted == NodeMatch::Is)
-            .map(|field| &*field.name)
     }
 }
 

@@ -16,6 +16,8 @@ pub mod pod_topology_spread;
 pub mod taint_toleration;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 pub mod volumes;
 
 pub use all::{Args, Known, known};
@@ -62,6 +64,12 @@ pub trait Plugin: Send {
     /// looks at what happened and not at the whole cluster. To say yes in vain costs an attempt; to say no wrongly
     /// leaves a pod waiting for nothing.
     fn may_help(&self, _event: &Event<'_>, _pod: &PodSlot, _cluster: &Cluster) -> bool {
+        true
+    }
+
+    /// Whether something that happened may help anybody at all whom this plugin refused. It is asked once, so that most
+    /// events cost nothing however many wait.
+    fn may_help_some(&self, _event: &Event<'_>, _cluster: &Cluster) -> bool {
         true
     }
 }

@@ -15,10 +15,7 @@ pub(crate) fn node(name: &str) -> Node {
 pub(crate) fn node_with(name: &str, parts: Value) -> Node {
     let mut status = json!({"allocatable": {"cpu": "32", "memory": "64Gi", "pods": "110"}});
     if let Some(own) = parts["status"].as_object() {
-        status
-            .as_object_mut()
-            .unwrap()
-            .extend(own.clone().into_iter());
+        status.as_object_mut().unwrap().extend(own.clone());
     }
     let node = json!({
         "metadata": {"name": name, "labels": parts["labels"]},

@@ -28,6 +28,10 @@ impl Refusers {
         self.0 == 0
     }
 
+    pub fn intersects(self, other: Refusers) -> bool {
+        self.0 & other.0 != 0
+    }
+
     pub fn union(self, other: Refusers) -> Refusers {
         Refusers(self.0 | other.0)
     }
@@ -221,13 +225,16 @@ impl Classes {
         was_trying
     }
 
-    /// The classes that sleep and that this is true of: of their first pod, its profile, and who refused it.
+    /// The classes that sleep and that this is true of: of their profile and who refused them, and then of their first
+    /// pod as well.
     pub(super) fn asleep(
         &self,
+        concerns: impl Fn(usize, Refusers) -> bool,
         mut ask: impl FnMut(PodId, usize, Refusers) -> bool,
     ) -> Vec<ClassId> {
         let mut found = Vec::new();
-        for ((profile, refusers), ids) in &self.asleep {
+        let asleep = self.asleep.iter();
+        for ((profile, refusers), ids) in asleep.filter(|(of, _)| concerns(of.0, of.1)) {
             for id in ids {
                 let class = self.all.get(id);
                 let first = class.and_then(|class| class.sleeping.first_key_value());

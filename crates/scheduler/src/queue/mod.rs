@@ -321,9 +321,14 @@ impl Queue {
 
 /// Waking up.
 impl Queue {
-    /// Wakes those of whom this is true: of a pod that sleeps, its profile, and who refused it.
-    pub fn wake(&mut self, now: Instant, ask: impl FnMut(PodId, usize, Refusers) -> bool) {
-        for class in self.classes.asleep(ask) {
+    /// Wakes those of whom this is true: of their profile and who refused them, and then of the pod as well.
+    pub fn wake(
+        &mut self,
+        now: Instant,
+        concerns: impl Fn(usize, Refusers) -> bool,
+        ask: impl FnMut(PodId, usize, Refusers) -> bool,
+    ) {
+        for class in self.classes.asleep(concerns, ask) {
             self.wake_class(class, now);
         }
     }

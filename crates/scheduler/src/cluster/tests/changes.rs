@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::happened::Happened;
 use super::state::State;
@@ -74,6 +74,26 @@ fn nothing_is_left_when_everything_is_gone() {
         let nothing = State::of(&mut Cluster::default());
         State::of(&mut run.cluster).assert_is(&nothing, &format!("seed {seed}"));
     }
+}
+
+#[test]
+fn more_than_can_be_counted_is_not_forgotten_when_a_part_of_it_goes() {
+    let immense = |uid: &str| {
+        read_pod(&json!({
+            "metadata": {"uid": uid, "name": uid, "namespace": "one"},
+            "spec": {"nodeName": "node-0", "containers": [
+                {"resources": {"requests": {"memory": "9223372036854775807"}}},
+            ]},
+        }))
+    };
+    let mut cluster = Cluster::default();
+    for uid in ["p", "q"] {
+        cluster.set_pod(immense(uid));
+    }
+    cluster.remove_pod("p");
+    let mut fresh = Cluster::default();
+    fresh.set_pod(immense("q"));
+    State::of(&mut cluster).assert_is(&State::of(&mut fresh), "one of two is left");
 }
 
 impl Run {

@@ -334,7 +334,7 @@ impl World {
 #[test]
 fn nobody_waits_in_vain_and_questions_leave_no_trace() {
     let mut waited = 0;
-    for seed in 0..60 {
+    for seed in 0..20 {
         let mut world = World::new(seed);
         for step in 0..120 {
             world.step();
@@ -343,5 +343,5 @@ fn nobody_waits_in_vain_and_questions_leave_no_trace() {
             waited += world.asleep().len();
         }
     }
-    assert!(waited > 10_000, "only {waited} waited");
+    assert!(waited > 3_000, "only {waited} waited");
 }

@@ -54,3 +54,69 @@ impl Budget {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::model::Pod;
+
+    fn pod(namespace: &str, name: &str, labels: Value) -> Pod {
+        let pod = json!({"metadata": {"namespace": namespace, "name": name, "labels": labels}});
+        Pod::from_json(pod.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_budget_covers_those_whom_its_selector_picks() {
+        let labels = json!({"app": "a"});
+        for (what, selector, pod, expected) in [
+            (
+                "picked",
+                json!({"matchLabels": {"app": "a"}}),
+                pod("n", "p", labels.clone()),
+                true,
+            ),
+            (
+                "not picked",
+                json!({"matchLabels": {"app": "b"}}),
+                pod("n", "p", labels.clone()),
+                false,
+            ),
+            (
+                "elsewhere",
+                json!({"matchLabels": {"app": "a"}}),
+                pod("m", "p", labels.clone()),
+                false,
+            ),
+            (
+                "let go already",
+                json!({"matchLabels": {"app": "a"}}),
+                pod("n", "gone", labels.clone()),
+                false,
+            ),
+            (
+                "an empty selector",
+                json!({}),
+                pod("n", "p", labels.clone()),
+                false,
+            ),
+            ("no selector", Value::Null, pod("n", "p", labels), false),
+            (
+                "no labels",
+                json!({"matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]}),
+                pod("n", "p", json!({})),
+                false,
+            ),
+        ] {
+            let budget = json!({
+                "metadata": {"namespace": "n", "name": "b"},
+                "spec": {"selector": selector, "minAvailable": "50%"},
+                "status": {"disruptionsAllowed": 3, "disruptedPods": {"gone": "2026-01-01T00:00:00Z"}},
+            });
+            let budget = Budget::from_json(budget.to_string().as_bytes()).unwrap();
+            assert_eq!(budget.disruptions_allowed, 3);
+            assert_eq!(budget.covers(&pod), expected, "{what}");
+        }
+    }
+}

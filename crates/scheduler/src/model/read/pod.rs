@@ -314,7 +314,28 @@ pub(super) fn resources(list: &ResourceList<'_>) -> Resources {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::normal_image;
+    use crate::model::Pod;
+
+    #[test]
+    fn who_makes_room_is_told_from_others_that_leave() {
+        let deleted = Some("2026-01-01T00:00:00Z");
+        for (deletion, kind, reason, expected) in [
+            (deleted, "DisruptionTarget", "PreemptionByScheduler", true),
+            (deleted, "DisruptionTarget", "EvictionByEvictionAPI", false),
+            (deleted, "Ready", "PreemptionByScheduler", false),
+            (None, "DisruptionTarget", "PreemptionByScheduler", false),
+        ] {
+            let pod = json!({
+                "metadata": {"deletionTimestamp": deletion},
+                "status": {"conditions": [{"type": kind, "status": "True", "reason": reason}]},
+            });
+            let pod = Pod::from_json(pod.to_string().as_bytes()).unwrap();
+            assert_eq!(pod.is_preempted, expected, "{deletion:?} {kind} {reason}");
+        }
+    }
 
     #[test]
     fn images_without_a_tag_are_the_latest() {

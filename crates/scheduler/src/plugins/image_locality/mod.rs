@@ -118,6 +118,14 @@ mod tests {
     }
 
     #[test]
+    fn images_that_are_mounted_count_too() {
+        let mut cluster = cluster([node_with_images("a", &[("data", 500)])], []);
+        let spec = json!({"volumes": [{"name": "v", "image": {"reference": "data"}}]});
+        let pod = come(&mut cluster, pod("p", json!({}), spec));
+        assert_eq!(scores(&ImageLocality::default(), &cluster, pod), [48]);
+    }
+
+    #[test]
     fn nodes_that_change_count_as_they_are_now() {
         let plugin = ImageLocality::default();
         let mut cluster = cluster([node_with_images("a", &[("i", 500)]), node("b")], []);

@@ -45,6 +45,20 @@ pub(super) fn may_help(event: &Event<'_>, pod: &PodSlot, cluster: &Cluster) -> b
     }
 }
 
+/// Pods that no term picks, and that pick nobody, matter to nobody.
+pub(super) fn may_help_some(event: &Event<'_>, cluster: &Cluster) -> bool {
+    match event {
+        Event::PodPlaced(other) => {
+            let other = cluster.pods().get(*other);
+            other.is_some_and(|other| !other.picked_by().is_empty())
+        }
+        Event::PodLeft(departed) => {
+            !departed.picked_by.is_empty() || !departed.facts.anti_affinity.required.is_empty()
+        }
+        _ => true,
+    }
+}
+
 struct Asker<'a> {
     pod: &'a PodSlot,
     cluster: &'a Cluster,

@@ -59,4 +59,8 @@ impl Plugin for InterPodAffinity {
     fn may_help(&self, event: &Event<'_>, pod: &PodSlot, cluster: &Cluster) -> bool {
         hints::may_help(event, pod, cluster)
     }
+
+    fn may_help_some(&self, event: &Event<'_>, cluster: &Cluster) -> bool {
+        hints::may_help_some(event, cluster)
+    }
 }

@@ -11,7 +11,7 @@ use super::{
     Event, Filtering, NodeFilter, NodeScore, Plugin, Refusal, Unschedulable, normalise_by_best,
 };
 use crate::cluster::{Cluster, NodeId, PodSlot};
-use crate::model::{Node, NodeMatch, NodeSelector, NodeTerm, PreferredNodes};
+use crate::model::{Node, NodeSelector, NodeTerm, PreferredNodes};
 
 /// What holds for all pods of a profile beside what they say themselves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Plugin for NodeAffinity {
         let selector = &pod.facts.nodes;
         let added = self.added.required.as_ref();
         let added = added.and_then(|added| self.matched(added, cluster));
-        let names = names(selector);
+        let names = selector.names();
         let own = match &names {
             Some(names) if names.is_empty() => {
                 return Err(Unschedulable {
@@ -155,22 +155,6 @@ impl Plugin for NodeAffinity {
             _ => false,
         }
     }
-}
-
-/// The only nodes that the terms of a pod leave, where each of them names one; each name once. Empty if each contradicts
-/// itself.
-fn names(selector: &NodeSelector) -> Option<Vec<&str>> {
-    let terms = selector.terms.as_ref().filter(|terms| !terms.is_empty())?;
-    let mut all = Vec::new();
-    for term in terms {
-        let wanted = term.fields.iter();
-        let mut wanted = wanted.filter(|field| field.wanted == NodeMatch::Is);
-        let name = &*wanted.next()?.name;
-        if wanted.all(|other| &*other.name == name) && !all.contains(&name) {
-            all.push(name);
-        }
-    }
-    Some(all)
 }
 
 impl NodeFilter for AffinityFilter<'_> {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{NodeResourcesFit, is_extended, is_scalar};
-use crate::cluster::{NodeId, Nodes};
+use crate::cluster::{NodeId, NodeSlot, Nodes};
 use crate::model::{Node, Pod, Resources};
 use crate::plugins::{NodeFilter, Refusal};
 
@@ -28,13 +28,6 @@ pub(super) struct Wanted<'p> {
     others: Vec<(&'p str, i64)>,
 }
 
-/// What is used of a node, beside what it has.
-#[derive(Clone, Copy)]
-struct Used<'n> {
-    resources: &'n Resources,
-    pods: usize,
-}
-
 impl<'p> Wanted<'p> {
     pub(super) fn by(pod: &'p Pod, plugin: &NodeResourcesFit) -> Wanted<'p> {
         let requests = &pod.requests;
@@ -52,8 +45,8 @@ impl<'p> Wanted<'p> {
 
     /// What there is too little of, and whether it could be otherwise if all others went.
     #[inline]
-    fn lacking(&self, node: &Node, used: Used<'_>) -> (u32, bool) {
-        let has = &node.allocatable;
+    fn lacking(&self, slot: &NodeSlot) -> (u32, bool) {
+        let (has, used) = (&slot.room, &slot.requested);
         let mut lacking = 0;
         let mut is_resolvable = true;
         let mut look = |bit: u32, wanted: i64, has: i64, used: i64| {
@@ -63,20 +56,23 @@ impl<'p> Wanted<'p> {
             }
         };
         if self.milli_cpu > 0 {
-            look(CPU, self.milli_cpu, has.milli_cpu, used.resources.milli_cpu);
+            look(CPU, self.milli_cpu, has.milli_cpu, used.milli_cpu);
         }
         if self.memory > 0 {
-            look(MEMORY, self.memory, has.memory, used.resources.memory);
+            look(MEMORY, self.memory, has.memory, used.memory);
         }
         if self.ephemeral_storage > 0 {
-            let (has, used) = (has.ephemeral_storage, used.resources.ephemeral_storage);
+            let (has, used) = (has.ephemeral_storage, used.ephemeral_storage);
             look(STORAGE, self.ephemeral_storage, has, used);
         }
         for (index, (name, wanted)) in self.others.iter().enumerate() {
             let bit = 1 << (OTHERS + index.min(OTHERS_MAX - 1));
-            look(bit, *wanted, has.other(name), used.resources.other(name));
+            let has = slot
+                .facts()
+                .map_or(0, |facts| facts.allocatable.other(name));
+            look(bit, *wanted, has, used.other(name));
         }
-        if used.pods as i64 + 1 > node.pods_max {
+        if slot.pods().len() as i64 + 1 > has.pods {
             lacking |= PODS;
         }
         (lacking, is_resolvable)
@@ -84,12 +80,15 @@ impl<'p> Wanted<'p> {
 
     /// Whether it would have room if nobody else were there.
     pub(super) fn fits_alone(&self, node: &Node) -> bool {
-        let nothing = Resources::default();
-        let used = Used {
-            resources: &nothing,
-            pods: 0,
-        };
-        self.lacking(node, used).0 == 0
+        let has = &node.allocatable;
+        node.pods_max > 0
+            && self.milli_cpu <= has.milli_cpu
+            && self.memory <= has.memory
+            && self.ephemeral_storage <= has.ephemeral_storage
+            && self
+                .others
+                .iter()
+                .all(|(name, wanted)| *wanted <= has.other(name))
     }
 
     /// Whether there is more of something that is asked for.
@@ -137,15 +136,7 @@ fn bits(what: u32) -> impl Iterator<Item = usize> {
 
 impl NodeFilter for FitFilter<'_> {
     fn check(&self, node: NodeId) -> Result<(), Refusal> {
-        let slot = self.nodes.get(node);
-        let Some(facts) = slot.facts() else {
-            return Ok(());
-        };
-        let used = Used {
-            resources: &slot.requested,
-            pods: slot.pods().len(),
-        };
-        match self.wanted.lacking(facts, used) {
+        match self.wanted.lacking(self.nodes.get(node)) {
             (0, _) => Ok(()),
             (what, is_resolvable) => Err(Refusal {
                 is_resolvable,

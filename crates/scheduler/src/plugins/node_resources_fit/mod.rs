@@ -67,6 +67,10 @@ impl Plugin for NodeResourcesFit {
     fn may_help(&self, event: &Event<'_>, pod: &PodSlot, cluster: &Cluster) -> bool {
         hints::may_help(self, event, &pod.facts, cluster)
     }
+
+    fn may_help_some(&self, event: &Event<'_>, _cluster: &Cluster) -> bool {
+        !matches!(event, Event::PodPlaced(_))
+    }
 }
 
 /// Resources that count for scheduling beside processor, memory and local storage: names with a domain, huge pages, and

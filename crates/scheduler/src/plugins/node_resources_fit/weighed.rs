@@ -107,16 +107,22 @@ impl<'c> Measure<'c> {
         &'m self,
         slot: &'m NodeSlot,
     ) -> impl Iterator<Item = Level> + Clone + 'm {
-        let has = slot.facts().map(|facts| &facts.allocatable);
         let of_part = move |part: &Part<'c>| {
-            let has = has?;
             let (has, used) = match (part.kind, self.basis) {
-                (Kind::Cpu, Basis::Requested) => (has.milli_cpu, slot.requested.milli_cpu),
-                (Kind::Cpu, Basis::Assumed) => (has.milli_cpu, slot.assumed_milli_cpu),
-                (Kind::Memory, Basis::Requested) => (has.memory, slot.requested.memory),
-                (Kind::Memory, Basis::Assumed) => (has.memory, slot.assumed_memory),
-                (Kind::Storage, _) => (has.ephemeral_storage, slot.requested.ephemeral_storage),
-                (Kind::Other(name), _) => (has.other(name), slot.requested.other(name)),
+                (Kind::Cpu, Basis::Requested) => (slot.room.milli_cpu, slot.requested.milli_cpu),
+                (Kind::Cpu, Basis::Assumed) => (slot.room.milli_cpu, slot.assumed_milli_cpu),
+                (Kind::Memory, Basis::Requested) => (slot.room.memory, slot.requested.memory),
+                (Kind::Memory, Basis::Assumed) => (slot.room.memory, slot.assumed_memory),
+                (Kind::Storage, _) => (
+                    slot.room.ephemeral_storage,
+                    slot.requested.ephemeral_storage,
+                ),
+                (Kind::Other(name), _) => {
+                    let has = slot
+                        .facts()
+                        .map_or(0, |facts| facts.allocatable.other(name));
+                    (has, slot.requested.other(name))
+                }
             };
             (has != 0).then_some(Level {
                 weight: part.weight,

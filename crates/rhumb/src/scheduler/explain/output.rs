@@ -1,0 +1,141 @@
+//! An explanation for people.
+
+use std::collections::BTreeMap;
+
+use rhumb_scheduler::explain::{Against, Explanation, NodeAnswer};
+
+/// With no more nodes than this, each has its line.
+const EACH_MAX: usize = 25;
+/// Of more, so many of the best are shown.
+const BEST: usize = 5;
+
+pub(super) fn table(explanation: &Explanation, nodes: &[String], all: bool) -> String {
+    let mut text = headline(explanation);
+    if let Some(against) = &explanation.everywhere {
+        text.push_str(&format!("no node will do: {}\n", shown(against)));
+        return text;
+    }
+    let asked = |answer: &&NodeAnswer| nodes.is_empty() || nodes.contains(&answer.name);
+    let answers: Vec<&NodeAnswer> = explanation.nodes.iter().filter(asked).collect();
+    if answers.is_empty() {
+        return text;
+    }
+    text.push('\n');
+    if !nodes.is_empty() || all || answers.len() <= EACH_MAX {
+        text.push_str(&each(&answers));
+    } else {
+        text.push_str(&grouped(&answers));
+    }
+    text
+}
+
+fn headline(explanation: &Explanation) -> String {
+    let fitting = explanation.nodes.iter().filter(|node| node.fits).count();
+    let state = match (&explanation.node, explanation.scheduling_gates.as_slice()) {
+        (Some(node), _) => format!("is on {node}"),
+        (None, []) => "waits for a node".to_owned(),
+        (None, gates) => format!("is held back by its scheduling gates: {}", gates.join(", ")),
+    };
+    format!(
+        "pod {}/{} {state}\n{fitting} of {} nodes fit\n",
+        explanation.namespace,
+        explanation.name,
+        explanation.nodes.len()
+    )
+}
+
+fn each(answers: &[&NodeAnswer]) -> String {
+    let mut rows = vec![["NODE", "FITS", "SCORE", "WHY"].map(str::to_owned)];
+    for answer in answers {
+        let fits = if answer.fits { "yes" } else { "no" };
+        let score = answer
+            .score
+            .map_or_else(|| "-".to_owned(), |score| score.to_string());
+        let mut lines = why(answer).into_iter();
+        let first = lines.next().unwrap_or_default();
+        rows.push([answer.name.clone(), fits.to_owned(), score, first]);
+        for line in lines {
+            rows.push([String::new(), String::new(), String::new(), line]);
+        }
+    }
+    aligned(&rows)
+}
+
+/// One line for everything that stands against it; what its score is made of if nothing does.
+fn why(answer: &NodeAnswer) -> Vec<String> {
+    if !answer.fits {
+        return answer.against.iter().map(shown).collect();
+    }
+    let parts = answer.scores.iter().filter(|part| part.score != 0);
+    let parts: Vec<String> = parts
+        .map(|part| format!("{} {}", part.plugin, part.score))
+        .collect();
+    vec![parts.join(", ")]
+}
+
+/// Nodes that the same stands against, together with one of them as an example.
+fn grouped(answers: &[&NodeAnswer]) -> String {
+    let mut groups: BTreeMap<Vec<String>, Vec<&NodeAnswer>> = BTreeMap::new();
+    for answer in answers.iter().filter(|answer| !answer.fits) {
+        let reasons = answer.against.iter().map(without_detail).collect();
+        groups.entry(reasons).or_default().push(answer);
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
+    let mut text = String::new();
+    for (reasons, nodes) in groups {
+        let [example, ..] = nodes.as_slice() else {
+            continue;
+        };
+        text.push_str(&format!("{} nodes: {}\n", nodes.len(), reasons.join("; ")));
+        let details = example
+            .against
+            .iter()
+            .filter_map(|against| against.detail.as_deref());
+        let details: Vec<&str> = details.collect();
+        let details = if details.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", details.join("; "))
+        };
+        text.push_str(&format!("  such as {}{details}\n", example.name));
+    }
+    let mut fitting: Vec<&NodeAnswer> = answers.iter().copied().filter(|node| node.fits).collect();
+    fitting.sort_by_key(|node| std::cmp::Reverse(node.score));
+    if !fitting.is_empty() {
+        fitting.truncate(BEST);
+        text.push_str("\nthe best of those that fit:\n");
+        text.push_str(&each(&fitting));
+    }
+    text.push_str("\n(--node NAME shows one, --all shows all, -o json has everything)\n");
+    text
+}
+
+fn shown(against: &Against) -> String {
+    match &against.detail {
+        Some(detail) => format!("{}: {detail}", without_detail(against)),
+        None => without_detail(against),
+    }
+}
+
+fn without_detail(against: &Against) -> String {
+    format!("{}: {}", against.plugin, against.reasons.join(", "))
+}
+
+/// Columns with two blanks between, none at the end of a line.
+fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
+    let mut widths = [0; N];
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(widths);
+        let line: String = cells
+            .map(|(cell, width)| format!("{cell:width$}  "))
+            .collect();
+        format!("{}\n", line.trim_end())
+    };
+    rows.iter().map(line).collect()
+}
