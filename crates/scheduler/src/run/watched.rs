@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Debug;
+use std::marker::PhantomData;
 
 use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
 use kube::Resource;
@@ -10,7 +11,7 @@ use rhumb_api::partial::{Text, or_default};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::model::{Budget, Labels, Node, Pod};
+use crate::model::{Budget, Group, GroupKind, Labels, Node, Pod};
 
 /// A kind that is watched.
 pub(super) trait Kind: Sized + Clone + Debug + Send + 'static {
@@ -206,6 +207,75 @@ impl Kind for Namespace {
         let labels = wire.metadata.labels.iter();
         let labels = labels.map(|(key, value)| (&**key, &**value)).collect();
         Ok((meta(json)?, Namespace { labels }))
+    }
+}
+
+/// One of the kinds that pods belong together by.
+pub(super) trait Gathers: Clone + Debug + Send + 'static {
+    const GROUP_KIND: GroupKind;
+    const KIND: &'static str;
+    const GROUP: &'static str;
+    const PLURAL: &'static str;
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Service;
+
+impl Gathers for Service {
+    const GROUP_KIND: GroupKind = GroupKind::Service;
+    const KIND: &'static str = "Service";
+    const GROUP: &'static str = "";
+    const PLURAL: &'static str = "services";
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct ReplicationController;
+
+impl Gathers for ReplicationController {
+    const GROUP_KIND: GroupKind = GroupKind::ReplicationController;
+    const KIND: &'static str = "ReplicationController";
+    const GROUP: &'static str = "";
+    const PLURAL: &'static str = "replicationcontrollers";
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct ReplicaSet;
+
+impl Gathers for ReplicaSet {
+    const GROUP_KIND: GroupKind = GroupKind::ReplicaSet;
+    const KIND: &'static str = "ReplicaSet";
+    const GROUP: &'static str = "apps";
+    const PLURAL: &'static str = "replicasets";
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct StatefulSet;
+
+impl Gathers for StatefulSet {
+    const GROUP_KIND: GroupKind = GroupKind::StatefulSet;
+    const KIND: &'static str = "StatefulSet";
+    const GROUP: &'static str = "apps";
+    const PLURAL: &'static str = "statefulsets";
+}
+
+/// What an object of such a kind says about pods.
+#[derive(Debug, Clone)]
+pub(super) struct GroupOf<G> {
+    pub(super) group: Group,
+    kind: PhantomData<G>,
+}
+
+impl<G: Gathers> Kind for GroupOf<G> {
+    const KIND: &'static str = G::KIND;
+    const GROUP: &'static str = G::GROUP;
+    const VERSION: &'static str = "v1";
+    const PLURAL: &'static str = G::PLURAL;
+    type Scope = NamespaceResourceScope;
+
+    fn read(json: &[u8]) -> Result<(ObjectMeta, Self), serde_json::Error> {
+        let group = Group::from_json(G::GROUP_KIND, json)?;
+        let kind = PhantomData;
+        Ok((meta(json)?, GroupOf { group, kind }))
     }
 }
 

@@ -13,12 +13,15 @@ use tokio::task::JoinSet;
 
 use super::lanes::Lanes;
 use super::mailbox::Mailbox;
-use super::watched::{Kind, Namespace, Watched};
+use super::watched::{
+    Gathers, GroupOf, Kind, Namespace, ReplicaSet, ReplicationController, Service, StatefulSet,
+    Watched,
+};
 use crate::engine::Change;
-use crate::model::{Budget, Node, Pod, PodKey};
+use crate::model::{Budget, GroupKey, Node, Pod, PodKey};
 
 /// How many lists there are.
-pub(super) const LISTS: usize = 4;
+pub(super) const LISTS: usize = 8;
 
 /// What has come to its end takes no room and is in nobody's way.
 const NOT_FINISHED: &str = "status.phase!=Succeeded,status.phase!=Failed";
@@ -50,25 +53,19 @@ pub(super) fn start(
         mailbox.clone(),
         move |event| forget_lane(&finished, event),
     ));
-    let all = Config::default;
-    work.spawn(follow::<Node>(
-        Api::all(client.clone()),
-        all(),
-        mailbox.clone(),
-        |_| {},
-    ));
-    work.spawn(follow::<Namespace>(
-        Api::all(client.clone()),
-        all(),
-        mailbox.clone(),
-        |_| {},
-    ));
-    work.spawn(follow::<Budget>(
-        Api::all(client.clone()),
-        all(),
-        mailbox.clone(),
-        |_| {},
-    ));
+    all::<Node>(client, mailbox, work);
+    all::<Namespace>(client, mailbox, work);
+    all::<Budget>(client, mailbox, work);
+    all::<GroupOf<Service>>(client, mailbox, work);
+    all::<GroupOf<ReplicationController>>(client, mailbox, work);
+    all::<GroupOf<ReplicaSet>>(client, mailbox, work);
+    all::<GroupOf<StatefulSet>>(client, mailbox, work);
+}
+
+/// Follows all objects of a kind.
+fn all<K: Told>(client: &Client, mailbox: &Arc<Mailbox>, work: &mut JoinSet<()>) {
+    let api = Api::all(client.clone());
+    work.spawn(follow::<K>(api, Config::default(), mailbox.clone(), |_| {}));
 }
 
 /// Nothing more is written about a pod that has a node, or is gone.
@@ -205,5 +202,34 @@ impl Told for Budget {
 
     fn are(all: HashSet<PodKey>) -> Change {
         Change::BudgetsAre(all)
+    }
+}
+
+impl<G: Gathers> Told for GroupOf<G> {
+    type Id = GroupKey;
+
+    fn id(watched: &Watched<Self>) -> GroupKey {
+        GroupKey {
+            kind: G::GROUP_KIND,
+            namespace: watched.namespace().into(),
+            name: watched.name().into(),
+        }
+    }
+
+    fn is(watched: Watched<Self>) -> Option<Change> {
+        watched
+            .object
+            .map(|object| Change::Group(Box::new(object.group)))
+    }
+
+    fn gone(key: GroupKey) -> Change {
+        Change::GroupGone(key)
+    }
+
+    fn are(keys: HashSet<GroupKey>) -> Change {
+        Change::GroupsAre {
+            kind: G::GROUP_KIND,
+            keys,
+        }
     }
 }
