@@ -87,6 +87,10 @@ impl Endpoint {
         })
     }
 
+    pub(crate) fn url(&self) -> String {
+        format!("https://{}:{}", self.host, self.port)
+    }
+
     /// A connection for one request after the other.
     pub(crate) async fn connect(&self) -> Result<Connection> {
         let socket = TcpStream::connect((&*self.host, self.port)).await?;

@@ -2,6 +2,7 @@
 
 mod admission;
 mod api;
+mod bars;
 mod cache;
 mod client;
 mod list;
@@ -11,6 +12,7 @@ mod open;
 mod plot;
 mod pods;
 mod quota;
+mod scheduler;
 mod servers;
 mod stats;
 mod store;
@@ -38,6 +40,8 @@ enum Bench {
     Namespace(namespace::Arguments),
     /// Pods in namespaces with quotas: what a quota costs, and whether it is kept, beside kube-apiserver.
     Quota(quota::Arguments),
+    /// Pods that schedulers bind a second, and where they put them, beside kube-scheduler.
+    Scheduler(scheduler::Arguments),
     /// Watchers of pods, each on a connection of its own, beside kube-apiserver.
     Watch(watch::Arguments),
     /// Writers on the embedded store and on an etcd server, both with fsync.
@@ -58,6 +62,7 @@ impl Bench {
             Bench::List(arguments) => list::run(arguments).await,
             Bench::Namespace(arguments) => namespace::run(arguments).await,
             Bench::Quota(arguments) => quota::run(arguments).await,
+            Bench::Scheduler(arguments) => scheduler::run(arguments).await,
             Bench::Watch(arguments) => watch::run(arguments).await,
             Bench::Store(arguments) => store::run(arguments).await,
             Bench::Open(arguments) => open::run(arguments).await,

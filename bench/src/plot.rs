@@ -24,7 +24,7 @@ const TOP: f64 = 76.0;
 const BOTTOM: f64 = 52.0;
 
 /// Plain classes, because not every viewer knows variables.
-const STYLE: &str = "\
+pub(crate) const STYLE: &str = "\
 text { font-family: system-ui, sans-serif; font-size: 12px; fill: #656d76 }
 .title { font-size: 14px; font-weight: 600; fill: #1f2328 }
 .value { font-size: 11px; paint-order: stroke; stroke: #ffffff; stroke-width: 4px }
@@ -173,7 +173,7 @@ impl Frame {
 }
 
 /// How wide it became.
-fn draw_legend(svg: &mut String, x: f64, name: &str, number: usize) -> f64 {
+pub(crate) fn draw_legend(svg: &mut String, x: f64, name: &str, number: usize) -> f64 {
     /// About how wide a letter is.
     const LETTER: f64 = 6.5;
     let _ = writeln!(
@@ -184,11 +184,11 @@ fn draw_legend(svg: &mut String, x: f64, name: &str, number: usize) -> f64 {
     40.0 + LETTER * name.chars().count() as f64
 }
 
-fn line_between(x1: f64, y1: f64, x2: f64, y2: f64) -> String {
+pub(crate) fn line_between(x1: f64, y1: f64, x2: f64, y2: f64) -> String {
     format!("<line class=\"grid\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>\n")
 }
 
-fn write_text(
+pub(crate) fn write_text(
     svg: &mut String,
     class: &str,
     x: f64,
@@ -204,7 +204,7 @@ fn write_text(
 }
 
 /// As many digits as can be told apart here, and a comma between thousands.
-fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     if value < 1000.0 {
         let digits = (1.0 - value.log10().floor()).clamp(0.0, 4.0) as usize;
         let text = format!("{value:.digits$}");

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use http::Method;
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::client::{Endpoint, TOKEN};
@@ -18,6 +19,10 @@ const START_PATIENCE: Duration = Duration::from_secs(120);
 
 /// Lets pods be made where there is no service account.
 const NO_ACCOUNTS: &str = "--disable-admission-plugins=ServiceAccount";
+
+/// Also lets nodes be ready from the start: where no controller runs, nothing would take their taint away.
+const NO_ACCOUNTS_NO_TAINTS: &str =
+    "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition";
 
 /// What is measured is an API server: beside a kube-apiserver runs no kube-controller-manager either.
 const NO_CONTROLLERS: &str = "--controllers=";
@@ -43,13 +48,19 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    pub(crate) fn rhumb(&self) -> Result<Program> {
+    /// The rhumb itself.
+    pub(crate) fn rhumb_program(&self) -> Result<PathBuf> {
         let program = self.rhumb.clone();
+        program.context("RHUMB_BENCH_RHUMB or --rhumb must name a rhumb")
+    }
+
+    pub(crate) fn rhumb(&self) -> Result<Program> {
         let flags = self.rhumb_flags.as_deref().unwrap_or_default();
         Ok(Program::Rhumb(Rhumb {
-            program: program.context("RHUMB_BENCH_RHUMB or --rhumb must name a rhumb")?,
+            program: self.rhumb_program()?,
             flags: flags.split_whitespace().map(str::to_owned).collect(),
             controllers: Some(NO_CONTROLLERS),
+            admission: NO_ACCOUNTS,
             etcd: None,
         }))
     }
@@ -81,7 +92,12 @@ impl Choice {
             return None;
         };
         let etcd = self.etcd.clone();
-        Some(Program::Kubernetes(Peer { apiserver, etcd }))
+        let admission = NO_ACCOUNTS;
+        Some(Program::Kubernetes(Peer {
+            apiserver,
+            admission,
+            etcd,
+        }))
     }
 }
 
@@ -97,12 +113,15 @@ pub(crate) struct Rhumb {
     flags: Vec<String>,
     /// The flag that says which are on; all, if there is none.
     controllers: Option<&'static str>,
+    /// The flag that says which admission plugins are off.
+    admission: &'static str,
     /// Instead of the embedded store.
     etcd: Option<String>,
 }
 
 pub(crate) struct Peer {
     apiserver: PathBuf,
+    admission: &'static str,
     etcd: String,
 }
 
@@ -119,6 +138,24 @@ impl Program {
             rhumb.controllers = Some("--controllers=resourcequota-controller");
         }
         self
+    }
+
+    /// One whose nodes are as they are created.
+    pub(crate) fn with_bare_nodes(mut self) -> Program {
+        match &mut self {
+            Program::Rhumb(rhumb) => rhumb.admission = NO_ACCOUNTS_NO_TAINTS,
+            Program::Kubernetes(peer) => peer.admission = NO_ACCOUNTS_NO_TAINTS,
+            Program::Running(_) => {}
+        }
+        self
+    }
+
+    /// Where a server of this program has the authority of its certificate.
+    fn authority(&self) -> &'static str {
+        match self {
+            Program::Kubernetes(_) => "certificates/apiserver.crt",
+            Program::Rhumb(_) | Program::Running(_) => "data/pki/ca.crt",
+        }
     }
 }
 
@@ -212,14 +249,14 @@ impl<'a> Server<'a> {
                 }
                 let process = start_rhumb(rhumb, processes.etcd.as_ref(), here, port)?;
                 let process = processes.apiserver.insert(process);
-                wait_until_ready(process, here, "data/pki/ca.crt", port).await?
+                wait_until_ready(process, here, program.authority(), port).await?
             }
             Program::Kubernetes(peer) => {
                 let etcd = EtcdServer::start(&peer.etcd, &here.join("etcd")).await?;
                 let etcd = processes.etcd.insert(etcd);
                 let process = start_kubernetes(peer, etcd, here, port)?;
                 let process = processes.apiserver.insert(process);
-                wait_until_ready(process, here, "certificates/apiserver.crt", port).await?
+                wait_until_ready(process, here, program.authority(), port).await?
             }
             Program::Running(running) => {
                 processes.of_others.clone_from(&running.processes);
@@ -233,6 +270,30 @@ impl<'a> Server<'a> {
             processes,
             directory,
         })
+    }
+
+    /// Where the server keeps its things, and those around it theirs.
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The file by which a client finds a server that was started here, and may do everything. JSON is YAML.
+    pub(crate) fn kubeconfig(&self) -> Result<PathBuf> {
+        let path = self.directory.path().join("client.kubeconfig");
+        let cluster = json!({
+            "server": self.endpoint.url(),
+            "certificate-authority": self.directory.path().join(self.program.authority()),
+        });
+        let kubeconfig = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "bench", "cluster": cluster}],
+            "users": [{"name": "bench", "user": {"token": TOKEN}}],
+            "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
+            "current-context": "bench",
+        });
+        fs::write(&path, kubeconfig.to_string())?;
+        Ok(path)
     }
 
     pub(crate) fn usage(&self) -> Result<Usage> {
@@ -267,23 +328,30 @@ pub(crate) fn own_usage() -> Result<Usage> {
     usage_of(std::process::id()).context("no /proc")
 }
 
+/// The most memory that a process ever held.
+pub(crate) fn peak_resident_bytes(process: u32) -> Option<u64> {
+    kib_of(process, "VmHWM:").map(|kib| kib * 1024)
+}
+
 fn usage_of(process: u32) -> Option<Usage> {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let resident = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: u64 = resident.split_whitespace().next()?.parse().ok()?;
     Some(Usage {
         cpu: cpu_of(process)?,
-        resident_bytes: kib * 1024,
+        resident_bytes: kib_of(process, "VmRSS:")? * 1024,
     })
+}
+
+/// A line of a process' status that counts memory.
+fn kib_of(process: u32, name: &str) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 /// The time that the threads of a process had a core, as the scheduler counts it. What `/proc/PID/stat` tells is
 /// counted at the ticks of a clock that wakes both servers and load, and is wrong by a factor for short work.
 ///
 /// Threads that have ended are not counted; servers keep theirs.
-fn cpu_of(process: u32) -> Option<Duration> {
+pub(crate) fn cpu_of(process: u32) -> Option<Duration> {
     let threads = fs::read_dir(format!("/proc/{process}/task")).ok()?;
     let nanoseconds = threads.flatten().filter_map(|thread| {
         let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
@@ -305,7 +373,7 @@ fn start_rhumb(
         .arg("--token-auth-file")
         .arg(directory.join("tokens.csv"))
         // As the peer, which has no controllers that would make the accounts.
-        .arg(NO_ACCOUNTS)
+        .arg(rhumb.admission)
         .args(&rhumb.flags);
     if let Some(etcd) = etcd {
         command.arg(format!("--etcd-servers={}", etcd.endpoint()));
@@ -339,7 +407,7 @@ fn start_kubernetes(
         .arg("--service-account-issuer=https://kubernetes.default.svc")
         .arg("--service-cluster-ip-range=10.0.0.0/24")
         .arg("--authorization-mode=RBAC")
-        .arg(NO_ACCOUNTS)
+        .arg(peer.admission)
         .arg("--endpoint-reconciler-type=none");
     spawn(&mut command, directory)
 }
@@ -355,10 +423,10 @@ fn spawn(command: &mut Command, directory: &Path) -> Result<Process> {
     Ok(Process(child))
 }
 
-/// What a server that does not start has to say.
-fn log_of(directory: &Path) -> String {
+/// What a process that does not go on has to say.
+pub(crate) fn last_lines(log: &Path) -> String {
     const LINES: usize = 5;
-    let log = fs::read_to_string(directory.join("log")).unwrap_or_default();
+    let log = fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = log.lines().collect();
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
@@ -370,6 +438,7 @@ async fn wait_until_ready(
     port: u16,
 ) -> Result<Endpoint> {
     let authority = directory.join(authority);
+    let log_of = |directory: &Path| last_lines(&directory.join("log"));
     let begun = Instant::now();
     loop {
         let problem = match try_endpoint(&authority, port).await {

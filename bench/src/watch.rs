@@ -20,6 +20,7 @@ use crate::machine;
 use crate::plot;
 use crate::servers::{self, Program, Running};
 use crate::table::Output;
+pub(crate) use event::Lines;
 use round::Round;
 
 /// What a server has open beside its watchers, and the load generator too.

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 
+use crate::interop;
 use crate::setup;
 use crate::steps::{cargo, step, target};
 
@@ -27,15 +28,28 @@ pub(crate) fn test(arguments: &[String]) -> Result<()> {
 
 pub(crate) fn bench(arguments: &[String]) -> Result<()> {
     let environment = setup::for_tests()?;
-    let drives_servers = arguments.first().is_some_and(|load| {
-        ["admission", "api", "list", "namespace", "quota", "watch"].contains(&load.as_str())
-    });
+    let load = arguments.first().map_or("", String::as_str);
+    let drives_servers = [
+        "admission",
+        "api",
+        "list",
+        "namespace",
+        "quota",
+        "scheduler",
+        "watch",
+    ]
+    .contains(&load);
     let is_given = arguments.iter().any(|it| it.starts_with("--rhumb="));
     if drives_servers && !is_given && !arguments.iter().any(|it| it == "--rhumb") {
         let mut server = cargo();
         server.args(["build", "--profile", "bench", "--package", "rhumb"]);
         step("build", &mut server)?;
     }
+    let peers = match load {
+        // Where nobody asks for them they take minutes to build, and other loads do without.
+        "scheduler" if needs_peers(arguments) => interop::scheduling_peers()?,
+        _ => Vec::new(),
+    };
     let mut bench = cargo();
     bench
         .args([
@@ -49,8 +63,20 @@ pub(crate) fn bench(arguments: &[String]) -> Result<()> {
         .args(arguments)
         // Cargo puts what the profile `bench` makes where releases go.
         .env("RHUMB_BENCH_RHUMB", target().join("release/rhumb"))
-        .envs(environment);
+        .envs(environment)
+        .envs(peers);
     step("bench", &mut bench)
+}
+
+/// Whether something beside rhumb itself takes part.
+fn needs_peers(arguments: &[String]) -> bool {
+    let is_help = arguments.iter().any(|it| it == "--help" || it == "-h");
+    let only = arguments.iter().enumerate().find_map(|(index, it)| {
+        let next = arguments.get(index + 1).map(String::as_str);
+        it.strip_prefix("--only=")
+            .or_else(|| next.filter(|_| it == "--only"))
+    });
+    !is_help && only != Some("rhumb")
 }
 
 pub(crate) fn torture(rounds: usize) -> Result<()> {
@@ -75,4 +101,23 @@ pub(crate) fn fuzz(cases: u32) -> Result<()> {
         .args(["--package", "rhumb-meta", "--package", "rhumb-schema"])
         .env("PROPTEST_CASES", cases.to_string());
     step("fuzz", &mut fuzz)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rhumb_alone_needs_no_peers() {
+        let check = |line: &str, expected| {
+            let arguments: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            assert_eq!(needs_peers(&arguments), expected, "{line}");
+        };
+        check("scheduler", true);
+        check("scheduler --only upstream", true);
+        check("scheduler --only rhumb,upstream", true);
+        check("scheduler --quick --only rhumb", false);
+        check("scheduler --only=rhumb", false);
+        check("scheduler --help", false);
+    }
 }

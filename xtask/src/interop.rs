@@ -50,6 +50,30 @@ pub(crate) fn run(parts: &[Part], arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
+/// What rhumb's scheduler is measured beside: each variable and its value. Nothing where there is no Go, and nothing for
+/// what the environment names already.
+pub(crate) fn scheduling_peers() -> Result<Vec<(&'static str, PathBuf)>> {
+    let mut peers = Vec::new();
+    if setup::on_the_path("go").is_none() {
+        println!("    no go on the PATH: nothing is built to compare with");
+        return Ok(peers);
+    }
+    let is_open = |variable: &str| std::env::var_os(variable).is_none();
+    if is_open("RHUMB_BENCH_ETCD") {
+        peers.push(("RHUMB_BENCH_ETCD", etcd()?));
+    }
+    for (variable, name) in [
+        ("RHUMB_BENCH_KUBE_APISERVER", "kube-apiserver"),
+        ("RHUMB_BENCH_KUBE_SCHEDULER", "kube-scheduler"),
+    ] {
+        if is_open(variable) {
+            kubernetes(name)?;
+            peers.push((variable, tools()?.join(name)));
+        }
+    }
+    Ok(peers)
+}
+
 fn libraries() -> Result<()> {
     let mut peers = cargo();
     peers.args(["test", "--package", "rhumb-interop", "--no-fail-fast"]);

@@ -91,13 +91,13 @@ pub(super) fn parse(line: &[u8], at: Instant) -> Result<Seen> {
 }
 
 /// Reads a body line by line, and keeps nothing between whole lines.
-pub(super) struct Lines {
+pub(crate) struct Lines {
     body: Incoming,
     partial: Vec<u8>,
 }
 
 impl Lines {
-    pub(super) fn new(body: Incoming) -> Self {
+    pub(crate) fn new(body: Incoming) -> Self {
         Self {
             body,
             partial: Vec::new(),
@@ -105,7 +105,7 @@ impl Lines {
     }
 
     /// Hands on each line of the next piece; false is the end.
-    pub(super) async fn next(&mut self, each: impl FnMut(&[u8]) -> Result<()>) -> Result<bool> {
+    pub(crate) async fn next(&mut self, each: impl FnMut(&[u8]) -> Result<()>) -> Result<bool> {
         let Some(frame) = self.body.frame().await else {
             return Ok(false);
         };

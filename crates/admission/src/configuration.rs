@@ -12,12 +12,10 @@
 
 use std::collections::HashSet;
 
-use rhumb_meta::FileError;
+use rhumb_meta::{FileError, read_file};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_saphyr::Spanned;
-
-use crate::read_file;
 
 const KIND: &str = "AdmissionConfiguration";
 const API_VERSIONS: [&str; 2] = ["apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1"];

@@ -21,7 +21,6 @@ pub mod critical;
 mod exclusion;
 pub mod explain;
 mod facts;
-mod file;
 #[cfg(test)]
 mod oracle;
 mod policy;
@@ -36,7 +35,6 @@ pub use configuration::{Configured, configuration_of};
 pub use criteria::{Criteria, Outcome, Reading};
 pub use exclusion::Exclusion;
 pub use facts::{Facts, LabelSets, Names, ObjectLabels, Operation};
-pub use file::read_file;
 pub use policy::{
     Annotation, Binding, Change, Decision, Head, Kinds, MutatingPolicy, ParamChoice, ParamKind,
     ParamRef, PolicyFlavor, ValidatingPolicy, Verdict, expression_warnings,

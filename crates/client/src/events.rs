@@ -55,49 +55,50 @@ impl Recorder {
 
     /// Holds nobody up: when too many wait, it is not told.
     pub fn note(&self, about: ObjectReference, type_: &str, reason: &str, message: String) {
-        let event = self.event(about, type_, reason, message);
-        if let Err(error) = self.waiting.try_send(event) {
+        let event = event(self.component, about, type_, reason, message);
+        if let Err(error) = self.waiting.try_send(Box::new(event)) {
             tracing::debug!(%error, reason, "an event is not told");
         }
     }
 
     /// The same for those who would rather wait until fewer do.
     pub async fn tell(&self, about: ObjectReference, type_: &str, reason: &str, message: String) {
-        let event = self.event(about, type_, reason, message);
-        if let Err(error) = self.waiting.send(event).await {
+        let event = event(self.component, about, type_, reason, message);
+        if let Err(error) = self.waiting.send(Box::new(event)).await {
             tracing::debug!(%error, reason, "an event is not told");
         }
     }
+}
 
-    fn event(
-        &self,
-        about: ObjectReference,
-        type_: &str,
-        reason: &str,
-        message: String,
-    ) -> Box<Event> {
-        let now = Timestamp::now();
-        let namespace = about.namespace.as_deref().unwrap_or(CLUSTER_NAMESPACE);
-        Box::new(Event {
-            metadata: ObjectMeta {
-                name: Some(event_name(about.name.as_deref().unwrap_or_default(), now)),
-                namespace: Some(namespace.to_owned()),
-                ..ObjectMeta::default()
-            },
-            involved_object: about,
-            type_: Some(type_.to_owned()),
-            reason: Some(reason.to_owned()),
-            message: Some(message),
-            count: Some(1),
-            first_timestamp: Some(Time(now)),
-            last_timestamp: Some(Time(now)),
-            source: Some(EventSource {
-                component: Some(self.component.to_owned()),
-                host: None,
-            }),
-            reporting_component: Some(self.component.to_owned()),
-            ..Event::default()
-        })
+/// An event about an object, told by a component now.
+pub fn event(
+    component: &str,
+    about: ObjectReference,
+    type_: &str,
+    reason: &str,
+    message: String,
+) -> Event {
+    let now = Timestamp::now();
+    let namespace = about.namespace.as_deref().unwrap_or(CLUSTER_NAMESPACE);
+    Event {
+        metadata: ObjectMeta {
+            name: Some(event_name(about.name.as_deref().unwrap_or_default(), now)),
+            namespace: Some(namespace.to_owned()),
+            ..ObjectMeta::default()
+        },
+        involved_object: about,
+        type_: Some(type_.to_owned()),
+        reason: Some(reason.to_owned()),
+        message: Some(message),
+        count: Some(1),
+        first_timestamp: Some(Time(now)),
+        last_timestamp: Some(Time(now)),
+        source: Some(EventSource {
+            component: Some(component.to_owned()),
+            host: None,
+        }),
+        reporting_component: Some(component.to_owned()),
+        ..Event::default()
     }
 }
 

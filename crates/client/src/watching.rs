@@ -1,9 +1,10 @@
 //! What is there and what changes, of one kind.
 
 use std::fmt::Debug;
+use std::future::ready;
 use std::pin::pin;
 
-use futures_util::StreamExt;
+use futures_util::{Stream, StreamExt};
 use kube::runtime::watcher::{Config, Event};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Resource};
@@ -14,8 +15,7 @@ use crate::Error;
 /// Failures in a row after which people are told: a server that starts again is back before.
 const FAILURES_QUIET: usize = 4;
 
-/// Hands on every event, in order, until it is dropped. A stream that breaks is begun anew: what is there comes
-/// again between `Init` and `InitDone`, and what is not among it is gone.
+/// Hands on every event, in order, until it is dropped.
 pub async fn watch<K>(
     api: Api<K>,
     config: Config,
@@ -24,22 +24,38 @@ pub async fn watch<K>(
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    let resource = api.resource_url().to_owned();
-    let mut failures = Failures::default();
-    let mut events = pin!(watcher(api, config).default_backoff());
+    let mut events = pin!(events(api, config));
     while let Some(event) = events.next().await {
-        match event {
-            Ok(event) => {
-                failures.end(&event);
-                on_event(event);
-            }
-            Err(error) if failures.add() => {
-                tracing::warn!(resource, %error, "cannot be watched; it is tried on");
-            }
-            Err(error) => tracing::debug!(resource, %error, "watched anew"),
-        }
+        on_event(event);
     }
     Ok(())
+}
+
+/// Every event, in order. A stream that breaks is begun anew: what is there comes again between `Init` and `InitDone`,
+/// and what is not among it is gone.
+pub fn events<K>(api: Api<K>, config: Config) -> impl Stream<Item = Event<K>> + Send
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let resource = api.resource_url().to_owned();
+    let mut failures = Failures::default();
+    let events = watcher(api, config).default_backoff();
+    events.filter_map(move |event| {
+        ready(match event {
+            Ok(event) => {
+                failures.end(&event);
+                Some(event)
+            }
+            Err(error) => {
+                if failures.add() {
+                    tracing::warn!(resource, %error, "cannot be watched; it is tried on");
+                } else {
+                    tracing::debug!(resource, %error, "watched anew");
+                }
+                None
+            }
+        })
+    })
 }
 
 /// How often a watch failed since it last told something.

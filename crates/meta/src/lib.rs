@@ -15,6 +15,7 @@
 
 mod aggregate;
 pub mod clock;
+mod duration;
 pub mod field;
 pub mod fields;
 mod file;
@@ -31,7 +32,8 @@ pub mod validation;
 
 pub use aggregate::aggregate;
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
-pub use file::FileError;
+pub use duration::parse_duration;
+pub use file::{FileError, read_file};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use key::{ObjectKey, StoragePrefix};
 pub use labels::LabelSelector;

@@ -14,33 +14,8 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 
 /// The same, where no time at all has a meaning.
 pub(crate) fn duration_or_zero(text: &str) -> Result<Duration, String> {
-    if text == "0" {
-        return Ok(Duration::ZERO);
-    }
-    let wrong = || format!("{text:?} is no duration; write it as 30s, 1m0s or 1h");
-    let mut total = Duration::ZERO;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
-        let number: u64 = rest[..digits].parse().map_err(|_| wrong())?;
-        rest = &rest[digits..];
-        let unit = rest
-            .find(|c: char| c.is_ascii_digit())
-            .unwrap_or(rest.len());
-        let unit_ms: u64 = match &rest[..unit] {
-            "ms" => 1,
-            "s" => 1000,
-            "m" => 60_000,
-            "h" => 3_600_000,
-            _ => return Err(wrong()),
-        };
-        total += Duration::from_millis(number.checked_mul(unit_ms).ok_or_else(wrong)?);
-        rest = &rest[unit..];
-    }
-    if text.is_empty() {
-        return Err(wrong());
-    }
-    Ok(total)
+    rhumb_meta::parse_duration(text)
+        .ok_or_else(|| format!("{text:?} is no duration; write it as 30s, 1m0s or 1h"))
 }
 
 #[cfg(test)]

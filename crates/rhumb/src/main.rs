@@ -15,6 +15,7 @@ mod connect;
 mod controllers;
 mod duration;
 mod pki;
+mod simulation;
 mod store;
 mod up;
 
@@ -34,6 +35,8 @@ enum Command {
     Up(Box<up::Flags>),
     /// Run only the controllers, for an API server that runs elsewhere.
     Controllers(Box<controllers::Command>),
+    /// Run only simulated nodes, for an API server that runs elsewhere.
+    SimulateNodes(Box<simulation::Command>),
     /// Ask who sees a request before it is stored: webhooks, policies, exclusions.
     #[command(subcommand)]
     Admission(admission::Command),
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
     let result = match command {
         Command::Up(flags) => up::run(*flags),
         Command::Controllers(command) => controllers::run(*command),
+        Command::SimulateNodes(command) => simulation::run(*command),
         Command::Admission(command) => admission::run(command),
         Command::Store(command) => store::run(command),
     };

@@ -15,10 +15,16 @@
 )]
 
 pub mod cluster;
+pub mod config;
 pub mod cycle;
 pub mod engine;
 pub mod explain;
+pub mod metrics;
 pub mod model;
 pub mod plugins;
 pub mod preemption;
 pub mod queue;
+pub mod run;
+
+#[cfg(test)]
+mod tests;

@@ -16,13 +16,12 @@
 
 use std::collections::BTreeMap;
 
-use rhumb_meta::FileError;
+use rhumb_meta::{FileError, read_file};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{CriticalResources, CriticalRule};
 use crate::exclusion::{Exclusion, read_selector};
-use crate::read_file;
 
 const API_VERSION: &str = "admission.rhumb/v1";
 const KIND: &str = "CriticalResources";

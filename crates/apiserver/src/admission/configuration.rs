@@ -1,7 +1,7 @@
 //! What an operator configures of plugins: for now, what may be consumed only where a quota covers it.
 
-use rhumb_admission::{Configured, configuration_of, read_file};
-use rhumb_meta::FileError;
+use rhumb_admission::{Configured, configuration_of};
+use rhumb_meta::{FileError, read_file};
 use rhumb_quota::{Limited, LimitedForm};
 
 use super::selection;

@@ -22,6 +22,12 @@ impl Lead {
         }
     }
 
+    /// For one that leads without a lease: nobody else is said to be there.
+    pub fn unasked() -> Lead {
+        const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+        Lead::new(Instant::now(), FOREVER)
+    }
+
     /// Whether nobody else can lead at this time.
     pub fn is_sure(&self, now: Instant) -> bool {
         now < self.sure_until()

@@ -23,6 +23,14 @@ impl InProcess {
         InProcess { service }
     }
 
+    /// A client that may do everything: for what a server sets up for itself.
+    pub(crate) fn administrator(&self) -> Client {
+        self.client_of(User::new(
+            name::API_SERVER,
+            &[group::MASTERS, group::AUTHENTICATED],
+        ))
+    }
+
     /// A client whose requests are this user's.
     pub(crate) fn client_of(&self, user: User) -> Client {
         let peer = Arc::new(Peer {

@@ -15,7 +15,7 @@ use rustls_pki_types::pem::PemObject as _;
 
 pub(crate) use flags::ControllerFlags;
 pub(crate) use signer::Signer;
-pub(crate) use thread::start;
+pub(crate) use thread::{Running, keep, start};
 
 use crate::connect;
 use crate::pki;

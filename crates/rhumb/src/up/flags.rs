@@ -17,6 +17,7 @@ use rhumb_apiserver::start::Indexes;
 
 use crate::controllers::ControllerFlags;
 use crate::duration::{duration, duration_or_zero};
+use crate::simulation::SimulationFlags;
 
 #[derive(Args, Debug)]
 pub(crate) struct Flags {
@@ -118,6 +119,8 @@ pub(crate) struct Flags {
     /// The key of that certificate.
     #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
     pub(super) etcd_keyfile: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) simulation: SimulationFlags,
     #[command(flatten)]
     pub(super) controllers: ControllerFlags,
 }

@@ -29,6 +29,7 @@ pub(crate) use flags::Flags;
 use crate::connect::InProcess;
 use crate::controllers;
 use crate::pki;
+use crate::simulation;
 
 /// How long requests that are under way may take once the server is told to end.
 const DRAIN_MAX: Duration = Duration::from_secs(20);
@@ -46,6 +47,7 @@ async fn serve(flags: Flags) -> Result<()> {
     let started = Instant::now();
     let stop = stop_on_signals()?;
     let selected = flags.controllers.select()?;
+    let fleet = flags.simulation.fleet()?;
     let (gates, notes) = Gates::parse(&flags.feature_gates).context("--feature-gates")?;
     for note in notes {
         tracing::warn!("{note}");
@@ -97,12 +99,12 @@ async fn serve(flags: Flags) -> Result<()> {
         Some(pki.ca_pem.clone()),
         Some(controllers::Signer::Server(api.clone())),
     );
-    let controllers = controllers::start(
-        Arc::new(InProcess::new(service.clone())),
-        selected,
-        options,
-        stop.clone(),
-    )?;
+    let connect = Arc::new(InProcess::new(service.clone()));
+    let nodes = fleet.as_ref().map(simulation::describe);
+    let simulation = fleet
+        .map(|fleet| simulation::start(&connect, fleet, stop.clone()))
+        .transpose()?;
+    let controllers = controllers::start(connect, selected, options, stop.clone())?;
     let server = Server {
         listener,
         tls,
@@ -115,11 +117,15 @@ async fn serve(flags: Flags) -> Result<()> {
         &directory,
         &store_name,
         &kubeconfig,
+        nodes.as_deref(),
         started.elapsed(),
     );
     stop.cancelled().await;
     // They give their lease back while there is still a server to give it to.
     controllers.ended().await;
+    if let Some(simulation) = simulation {
+        simulation.ended().await;
+    }
     end(&api).await;
     server.await.context("the server ended badly")?;
     say("stopped");
@@ -216,15 +222,23 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     }
 }
 
-fn say_ready(url: &str, directory: &Path, store: &str, kubeconfig: &Path, took: Duration) {
+fn say_ready(
+    url: &str,
+    directory: &Path,
+    store: &str,
+    kubeconfig: &Path,
+    nodes: Option<&str>,
+    took: Duration,
+) {
     let (bold, plain) = if std::io::stdout().is_terminal() {
         ("\x1b[1m", "\x1b[0m")
     } else {
         ("", "")
     };
     let shown: PathBuf = kubeconfig.to_owned();
+    let nodes = nodes.map_or_else(String::new, |nodes| format!("  nodes   {nodes}\n"));
     say(&format!(
-        "{bold}rhumb {}{plain} · Kubernetes v1.36 · {url}\n  data    {} ({store})\n  use it  export KUBECONFIG={}\n{bold}ready{plain} in {} ms",
+        "{bold}rhumb {}{plain} · Kubernetes v1.36 · {url}\n  data    {} ({store})\n  use it  export KUBECONFIG={}\n{nodes}{bold}ready{plain} in {} ms",
         env!("CARGO_PKG_VERSION"),
         directory.display(),
         shown.display(),

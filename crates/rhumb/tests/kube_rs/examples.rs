@@ -24,10 +24,11 @@ const FILES: [&str; 9] = [
     "admission/policy.yaml",
     "admission/webhook.yaml",
 ];
-/// What is no object of the API.
-const OTHERS: [&str; 2] = [
+/// What is no object of the API, or only a template of one.
+const OTHERS: [&str; 3] = [
     "admission/critical-resources.yaml",
     "admission/limited-resources.yaml",
+    "simulated-nodes.yaml",
 ];
 /// What is refused: `cross_namespace_affinity.rs` tries it.
 const REFUSED: [&str; 1] = ["cross-namespace-affinity/intruder.yaml"];

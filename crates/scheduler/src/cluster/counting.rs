@@ -74,7 +74,7 @@ impl Cluster {
         let (mut spread, mut spread_by_domain) = (Vec::new(), Vec::new());
         for constraint in &pod.spread {
             let key: Arc<str> = (*constraint.topology_key).into();
-            let topology = self.topologies.of(&key, self.nodes.described());
+            let topology = self.topologies.acquire(&key, self.nodes.described());
             let rule = Rule::One(Arc::new(Picker {
                 selector: constraint.selector.clone(),
                 namespaces: NamespaceRule::only(&pod.key.namespace),
@@ -102,12 +102,13 @@ impl Cluster {
 
     pub(super) fn release(&mut self, terms: impl IntoIterator<Item = TermId>) {
         for term in terms {
-            if let Some(picker) = self.terms.release(term) {
+            if let Some((picker, topology)) = self.terms.release(term) {
                 self.pickers
                     .get_mut(picker)
                     .terms
                     .retain(|known| *known != term);
                 self.release_picker(picker);
+                self.topologies.release(topology);
             }
         }
     }
@@ -133,7 +134,7 @@ impl Cluster {
             let picker = self.acquire_picker(rule.clone());
             let topology = self
                 .topologies
-                .of(&term.topology_key, self.nodes.described());
+                .acquire(&term.topology_key, self.nodes.described());
             self.acquire_counted(picker, topology)
         });
         together.collect()
@@ -143,7 +144,7 @@ impl Cluster {
         let picker = self.acquire_picker(Rule::One(term.picker.clone()));
         let topology = self
             .topologies
-            .of(&term.topology_key, self.nodes.described());
+            .acquire(&term.topology_key, self.nodes.described());
         self.acquire_counted(picker, topology)
     }
 
@@ -171,11 +172,13 @@ impl Cluster {
         pods
     }
 
-    /// The term with its counts. It has the use of the picker that came with it, or gives it back if it had one.
+    /// The term with its counts. It has the use of the picker and the topology that came with it, or gives them back if
+    /// it had them.
     pub(super) fn acquire_counted(&mut self, picker: PickerId, topology: TopologyId) -> TermId {
         let (id, is_new) = self.terms.acquire(picker, topology);
         if !is_new {
             self.release_picker(picker);
+            self.topologies.release(topology);
             return id;
         }
         self.pickers.get_mut(picker).terms.push(id);

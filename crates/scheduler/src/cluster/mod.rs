@@ -142,7 +142,7 @@ impl Cluster {
 
     /// Knows the domains of a label from now on, for those who ask for them and are no terms of pods.
     pub fn learn_topology(&mut self, key: &str) {
-        self.topologies.of(&key.into(), self.nodes.described());
+        self.topologies.acquire(&key.into(), self.nodes.described());
     }
 
     /// Takes note of a node. Says what was known of it before.
@@ -201,7 +201,7 @@ impl Cluster {
 
     /// Puts a pod onto a node before the server knows.
     pub fn assume(&mut self, id: PodId, node: NodeId) {
-        self.place(id, Some(node));
+        self.move_to(id, Some(node));
         self.pods.slots[id].is_assumed = true;
     }
 
@@ -209,13 +209,15 @@ impl Cluster {
     pub fn forget(&mut self, id: PodId) {
         if self.pods.get(id).is_some_and(PodSlot::is_assumed) {
             self.pods.slots[id].is_assumed = false;
-            self.place(id, None);
+            self.move_to(id, None);
         }
     }
 
     /// Takes a pod off its node, or puts it onto one, for as long as a question is asked. The caller puts it back.
     pub fn suppose(&mut self, id: PodId, node: Option<NodeId>) -> Option<NodeId> {
-        self.shift(id, node)
+        let before = self.pods.get(id).and_then(PodSlot::place);
+        self.place(id, node);
+        before
     }
 
     /// Takes note of the labels of a namespace. Says which pickers now see it differently.
@@ -279,7 +281,7 @@ impl Cluster {
             self.pods.slots[id].facts = facts;
             return PodChange::Unchanged(id);
         }
-        self.shift(id, None);
+        self.place(id, None);
         self.pods.replace(id, facts.clone());
         if before.labels != facts.labels || before.is_terminating != facts.is_terminating {
             self.pick_again(id);
@@ -287,9 +289,9 @@ impl Cluster {
         let terms = self.acquire_terms(&facts);
         let terms_before = std::mem::replace(&mut self.pods.slots[id].terms, terms);
         self.release_terms(&terms_before);
-        self.shift(id, place);
-        if let Some(before) = place_before {
-            self.nodes.forget_unused(before);
+        self.place(id, place);
+        if let Some(node) = place_before {
+            self.nodes.forget_unused(node);
         }
         self.pods.slots[id].is_assumed &= !is_bound;
         PodChange::Changed {
@@ -302,7 +304,7 @@ impl Cluster {
 
     fn take_pod(&mut self, id: PodId) -> Option<Departed> {
         let place = self.pods.get(id)?.place;
-        self.place(id, None);
+        self.move_to(id, None);
         let slot = self.pods.remove(id)?;
         self.release_terms(&slot.terms);
         Some(Departed {
@@ -313,30 +315,38 @@ impl Cluster {
         })
     }
 
-    /// Puts a pod onto a node, or off it, and counts that.
-    fn place(&mut self, id: PodId, place: Option<NodeId>) {
-        if let Some(before) = self.shift(id, place) {
-            self.nodes.forget_unused(before);
+    /// Puts a pod onto a node, or off it. The node that it was on is forgotten if nothing is known of it but that.
+    fn move_to(&mut self, id: PodId, place: Option<NodeId>) {
+        let before = self.pods.slots[id].place;
+        self.place(id, place);
+        if let Some(node) = before {
+            self.nodes.forget_unused(node);
         }
     }
 
-    /// The same, but the node that it was on stays known though nobody may have described it: the pod can go back.
-    fn shift(&mut self, id: PodId, place: Option<NodeId>) -> Option<NodeId> {
+    /// Puts a pod onto a node, or off it, and counts that. The node that it was on is kept: it may come back.
+    fn place(&mut self, id: PodId, place: Option<NodeId>) {
         let slot = &mut self.pods.slots[id];
         let before = std::mem::replace(&mut slot.place, place);
         if before == place {
-            return before;
+            return;
         }
         let facts = slot.facts.clone();
         if let Some(node) = before {
             self.count(id, node, -1);
-            self.nodes.get_mut(node).take(id, &facts);
+            let slot = self.nodes.get_mut(node);
+            let was_immense = slot.is_immense();
+            slot.take(id, &facts);
+            if was_immense {
+                let left = slot.pods().to_vec();
+                let left = left.iter().map(|pod| &*self.pods.slots[*pod].facts);
+                slot.recount(left);
+            }
         }
         if let Some(node) = place {
             self.nodes.get_mut(node).put(id, &facts);
             self.count(id, node, 1);
         }
-        before
     }
 }
 

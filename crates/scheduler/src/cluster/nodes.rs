@@ -41,10 +41,30 @@ impl NodeSlot {
         self.version
     }
 
-    pub(super) fn put(&mut self, id: PodId, pod: &Pod) {
+    /// Whether so much is used that the sums may be less than what it is.
+    pub(super) fn is_immense(&self) -> bool {
+        self.requested.is_immense()
+            || self.assumed_milli_cpu == i64::MAX
+            || self.assumed_memory == i64::MAX
+    }
+
+    /// Adds up anew what is used.
+    pub(super) fn recount<'p>(&mut self, pods: impl Iterator<Item = &'p Pod>) {
+        self.requested = Resources::default();
+        (self.assumed_milli_cpu, self.assumed_memory) = (0, 0);
+        for pod in pods {
+            self.use_for(pod);
+        }
+    }
+
+    fn use_for(&mut self, pod: &Pod) {
         self.requested.add(&pod.requests);
         self.assumed_milli_cpu = self.assumed_milli_cpu.saturating_add(pod.assumed_milli_cpu);
         self.assumed_memory = self.assumed_memory.saturating_add(pod.assumed_memory);
+    }
+
+    pub(super) fn put(&mut self, id: PodId, pod: &Pod) {
+        self.use_for(pod);
         self.pods.push(id);
         if !pod.ports.is_empty() {
             self.pods_with_ports.push(id);

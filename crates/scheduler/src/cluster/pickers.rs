@@ -175,13 +175,16 @@ impl Pickers {
         .collect()
     }
 
-    /// What pods must meet that are picked, by one of the rules at least.
+    /// One of those that all pods meet which are picked: that which says most clearly where they are found.
     pub(super) fn leading<'p>(&'p self, rule: &'p Rule) -> Option<&'p Arc<Picker>> {
         match rule {
             Rule::One(picker) => Some(picker),
             Rule::All(members) => {
-                let rule = &self.slots.get(*members.first()?)?.rule;
-                self.leading(rule)
+                let leading = members.iter();
+                let leading = leading.filter_map(|id| self.leading(&self.slots.get(*id)?.rule));
+                leading.min_by_key(|picker| {
+                    needed_label(picker).map_or(usize::MAX, |(_, values)| values.len())
+                })
             }
         }
     }
@@ -245,4 +248,25 @@ pub(super) fn needed_label(picker: &Picker) -> Option<(&str, &[Box<str>])> {
             Some((requirement.key(), requirement.exact_values()?))
         })
         .min_by_key(|(_, values)| values.len())
+}
+
+#[cfg(test)]
+impl Pickers {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (PickerId, &PickerSlot)> {
+        assert_eq!(self.known.len(), self.slots.len());
+        self.slots.iter()
+    }
+
+    /// Whether there is anything to be found.
+    pub(super) fn is_indexed(&self) -> bool {
+        let lists = [&self.anywhere, &self.by_namespace_labels];
+        !self.by_place.is_empty() || lists.iter().any(|list| !list.is_empty())
+    }
+}
+
+#[cfg(test)]
+impl PickerSlot {
+    pub(super) fn users(&self) -> usize {
+        self.users
+    }
 }

@@ -184,3 +184,15 @@ fn leave(sets: &mut HashMap<Box<str>, IdSet<PodId>>, name: &str, id: PodId) {
         }
     }
 }
+
+#[cfg(test)]
+impl Pods {
+    /// How many pods are found under each label and namespace.
+    pub(super) fn entries(&self) -> Vec<(&str, usize)> {
+        assert_eq!(self.by_uid.len(), self.len());
+        let indexes = self.by_label.iter().chain(&self.by_namespace);
+        let mut entries: Vec<_> = indexes.map(|(name, pods)| (&**name, pods.len())).collect();
+        entries.sort_unstable();
+        entries
+    }
+}

@@ -37,10 +37,6 @@ impl Terms {
         &mut self.slots[id]
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (TermId, &TermSlot)> {
-        self.slots.iter()
-    }
-
     /// The term, and whether it is new: then it has counted nothing yet.
     pub(super) fn acquire(&mut self, picker: PickerId, topology: TopologyId) -> (TermId, bool) {
         if let Some(known) = self.known.get(&(picker, topology)) {
@@ -60,8 +56,8 @@ impl Terms {
         (id, true)
     }
 
-    /// The picker of a term that is gone with this.
-    pub(super) fn release(&mut self, id: TermId) -> Option<PickerId> {
+    /// The picker and the topology of a term that is gone with this.
+    pub(super) fn release(&mut self, id: TermId) -> Option<(PickerId, TopologyId)> {
         let slot = &mut self.slots[id];
         slot.users -= 1;
         if slot.users > 0 {
@@ -69,6 +65,21 @@ impl Terms {
         }
         let slot = self.slots.remove(id)?;
         self.known.remove(&(slot.picker, slot.topology));
-        Some(slot.picker)
+        Some((slot.picker, slot.topology))
+    }
+}
+
+#[cfg(test)]
+impl TermSlot {
+    pub(super) fn users(&self) -> usize {
+        self.users
+    }
+}
+
+#[cfg(test)]
+impl Terms {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &TermSlot> {
+        assert_eq!(self.known.len(), self.slots.len());
+        self.slots.iter().map(|(_, slot)| slot)
     }
 }

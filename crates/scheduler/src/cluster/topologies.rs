@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::ids::{Domain, Id, NodeId, TopologyId};
+use super::ids::{Domain, Id, IdMap, NodeId, TopologyId};
 use crate::model::Node;
 
 /// Nodes that have the same value of one label are one domain.
@@ -19,6 +19,7 @@ pub struct Topology {
     free: Vec<Domain>,
     /// Where each node is.
     of_node: Vec<Option<Domain>>,
+    users: usize,
 }
 
 impl Topology {
@@ -30,6 +31,7 @@ impl Topology {
             nodes: Vec::new(),
             free: Vec::new(),
             of_node: Vec::new(),
+            users: 1,
         }
     }
 
@@ -103,60 +105,106 @@ impl Topology {
     }
 }
 
-/// All topologies that terms are about.
+/// All topologies that terms and constraints are about.
 #[derive(Debug)]
 pub(super) struct Topologies {
-    all: Vec<Topology>,
+    all: IdMap<TopologyId, Topology>,
+    /// The number of the next. None is used again, since plugins remember what they found out under a number.
+    next: usize,
     by_key: HashMap<Arc<str>, TopologyId>,
 }
 
 impl Topologies {
-    /// Each node by itself.
+    /// Each node by itself. It is always there.
     pub(super) const EACH_NODE: TopologyId = TopologyId(0);
 
     /// With those that default constraints are about.
     pub(super) fn new() -> Topologies {
         let mut topologies = Topologies {
-            all: vec![Topology::new(None)],
+            all: IdMap::default(),
+            next: 1,
             by_key: HashMap::new(),
         };
+        topologies
+            .all
+            .insert(Topologies::EACH_NODE, Topology::new(None));
         for key in ["kubernetes.io/hostname", "topology.kubernetes.io/zone"] {
-            topologies.of(&key.into(), std::iter::empty());
+            topologies.acquire(&key.into(), std::iter::empty());
         }
         topologies
     }
 
     pub(super) fn get(&self, id: TopologyId) -> &Topology {
-        &self.all[id.index()]
+        &self.all[&id]
     }
 
     pub(super) fn find(&self, key: &str) -> Option<TopologyId> {
         self.by_key.get(key).copied()
     }
 
-    /// The topology of a key, with all nodes in their domains.
-    pub(super) fn of<'n>(
+    /// The topology of a key, with all nodes in their domains. Each call is undone by one of [`Topologies::release`]:
+    /// whoever makes pods may choose keys, so those that nobody uses must go.
+    pub(super) fn acquire<'n>(
         &mut self,
         key: &Arc<str>,
         nodes: impl Iterator<Item = (NodeId, &'n Node)>,
     ) -> TopologyId {
         if let Some(known) = self.find(key) {
+            if let Some(topology) = self.all.get_mut(&known) {
+                topology.users += 1;
+            }
             return known;
         }
         let mut topology = Topology::new(Some(key.clone()));
         for (id, node) in nodes {
             topology.place(id, Some(node));
         }
-        self.all.push(topology);
-        let id = TopologyId::from_index(self.all.len() - 1);
+        let id = TopologyId::from_index(self.next);
+        self.next += 1;
+        self.all.insert(id, topology);
         self.by_key.insert(key.clone(), id);
         id
     }
 
+    pub(super) fn release(&mut self, id: TopologyId) {
+        let Some(topology) = self.all.get_mut(&id) else {
+            return;
+        };
+        let Some(key) = topology.key.clone() else {
+            return;
+        };
+        topology.users -= 1;
+        if topology.users == 0 {
+            self.by_key.remove(&key);
+            self.all.remove(&id);
+        }
+    }
+
     /// Puts a node where its labels say, or nowhere when it is gone.
     pub(super) fn place(&mut self, id: NodeId, node: Option<&Node>) {
-        for topology in &mut self.all {
+        for topology in self.all.values_mut() {
             topology.place(id, node);
         }
+    }
+}
+
+#[cfg(test)]
+impl Topologies {
+    /// Each key with its users and how many nodes have each value.
+    pub(super) fn entries(&self) -> Vec<(&str, usize, Vec<(&str, u32)>)> {
+        let keyed = self.all.values();
+        let keyed = keyed.filter_map(|topology| Some((topology.key.as_deref()?, topology)));
+        let mut entries: Vec<_> = keyed
+            .map(|(key, topology)| {
+                let values = topology.values.iter();
+                let mut values: Vec<(&str, u32)> = values
+                    .map(|(value, domain)| (&**value, topology.nodes[domain.index()]))
+                    .collect();
+                values.sort_unstable();
+                (key, topology.users, values)
+            })
+            .collect();
+        entries.sort_unstable();
+        entries
     }
 }

@@ -50,7 +50,7 @@ pub struct Pod {
     pub assumed_milli_cpu: i64,
     pub assumed_memory: i64,
     pub ports: Box<[HostPort]>,
-    /// Names as `ImageLocality` compares them, of all containers.
+    /// Names as `ImageLocality` compares them, of all containers and of volumes that are images.
     pub images: Box<[Box<str>]>,
     pub containers: usize,
     pub nodes: Arc<NodeSelector>,

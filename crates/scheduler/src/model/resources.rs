@@ -32,10 +32,19 @@ impl Resources {
         self.merge(more, i64::saturating_add);
     }
 
-    /// Takes off what was added before. What was saturated stays at least what is left.
+    /// Takes off what was added before, unless the sum had no room for all of it: see [`Resources::is_immense`].
     pub fn sub(&mut self, less: &Resources) {
         self.merge(less, i64::saturating_sub);
         self.others.retain(|(_, amount)| *amount != 0);
+    }
+
+    /// Whether something reached the largest number that there is: more may have been added than is shown.
+    pub fn is_immense(&self) -> bool {
+        let others = self.others.iter().map(|(_, amount)| *amount);
+        [self.milli_cpu, self.memory, self.ephemeral_storage]
+            .into_iter()
+            .chain(others)
+            .any(|amount| amount == i64::MAX)
     }
 
     fn merge(&mut self, other: &Resources, join: impl Fn(i64, i64) -> i64) {

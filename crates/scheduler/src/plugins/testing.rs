@@ -120,13 +120,22 @@ pub(crate) fn detail(plugin: &dyn Plugin, cluster: &Cluster, pod: PodId, node: &
 
 /// What all nodes score, in the order of their names.
 pub(crate) fn scores(plugin: &dyn Plugin, cluster: &Cluster, pod: PodId) -> Vec<i64> {
+    scores_of(plugin, cluster, pod, &by_name(cluster))
+}
+
+/// What those nodes score that a pod could go to.
+pub(crate) fn scores_of(
+    plugin: &dyn Plugin,
+    cluster: &Cluster,
+    pod: PodId,
+    nodes: &[NodeId],
+) -> Vec<i64> {
     let slot = cluster.pods().get(pod).unwrap();
-    let nodes = by_name(cluster);
-    match plugin.score(slot, cluster, &nodes) {
+    match plugin.score(slot, cluster, nodes) {
         None => vec![0; nodes.len()],
         Some(score) => {
             let mut scores: Vec<i64> = nodes.iter().map(|node| score.score(*node)).collect();
-            score.normalise(&nodes, &mut scores);
+            score.normalise(nodes, &mut scores);
             scores
         }
     }

@@ -88,6 +88,15 @@ struct Volume<'a> {
     #[serde(borrow)]
     persistent_volume_claim: Option<Claim<'a>>,
     ephemeral: Option<serde::de::IgnoredAny>,
+    #[serde(borrow)]
+    image: Option<ImageSource<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ImageSource<'a> {
+    #[serde(borrow)]
+    reference: Text<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -233,8 +242,12 @@ impl Spec<'_> {
 
     fn images(&self) -> Box<[Box<str>]> {
         let containers = self.init_containers.iter().chain(&self.containers);
+        let volumes = self.volumes.iter();
+        let volumes = volumes.filter_map(|volume| Some(&volume.image.as_ref()?.reference));
         containers
-            .map(|container| normal_image(&container.image))
+            .map(|container| &container.image)
+            .chain(volumes)
+            .map(|image| normal_image(image))
             .collect()
     }
 

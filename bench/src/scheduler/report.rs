@@ -1,0 +1,259 @@
+//! What was measured, for people and for machines, beside what is wanted.
+
+use serde::Serialize;
+use serde_json::json;
+
+use super::Arguments;
+use super::round::Round;
+use super::workload::Workload;
+use crate::bars::{self, Chart, Group};
+use crate::machine;
+use crate::table::{Output, Table};
+
+/// Everything about one workload.
+pub(super) struct Measured {
+    pub(super) workload: Workload,
+    /// By case, and in each in the order of the contestants.
+    pub(super) rounds: Vec<Round>,
+}
+
+impl Measured {
+    fn cases(&self) -> Vec<&str> {
+        let mut cases: Vec<&str> = self.rounds.iter().map(|round| &*round.case).collect();
+        cases.dedup();
+        cases
+    }
+
+    fn ours(&self) -> impl Iterator<Item = &Round> {
+        self.rounds.iter().filter(|round| round.is_ours)
+    }
+
+    fn peer(&self, case: &str) -> Option<&Round> {
+        let mut rounds = self.rounds.iter();
+        rounds.find(|round| round.is_peer && round.case == case)
+    }
+}
+
+/// What is wanted, and whether it is so.
+#[derive(Serialize)]
+struct Verdict {
+    what: String,
+    measured: f64,
+    wanted: f64,
+    /// Or at most.
+    at_least: bool,
+    met: bool,
+}
+
+impl Verdict {
+    fn at_least(what: String, measured: f64, wanted: f64) -> Self {
+        Self {
+            what,
+            measured,
+            wanted,
+            at_least: true,
+            met: measured >= wanted,
+        }
+    }
+
+    fn at_most(what: String, measured: f64, wanted: f64) -> Self {
+        Self {
+            what,
+            measured,
+            wanted,
+            at_least: false,
+            met: measured <= wanted,
+        }
+    }
+}
+
+fn verdicts(measured: &Measured) -> Vec<Verdict> {
+    let wanted = &measured.workload.wanted;
+    let mut verdicts = Vec::new();
+    for round in measured.ours() {
+        let case = &round.case;
+        if let (Some(times), Some(peer)) = (wanted.times_peer, measured.peer(case)) {
+            let ratio = round.pods_per_second / peer.pods_per_second;
+            verdicts.push(Verdict::at_least(
+                format!("{case}: times upstream"),
+                ratio,
+                times,
+            ));
+        }
+        if let Some(rate) = wanted.pods_per_second {
+            let what = format!("{case}: pods/s");
+            verdicts.push(Verdict::at_least(what, round.pods_per_second, rate));
+        }
+    }
+    let (first, last) = (measured.ours().next(), measured.ours().last());
+    if let (Some(growth), Some(first), Some(last)) = (wanted.time_growth, first, last) {
+        let what = format!(
+            "{}: time for a pod, last over first",
+            measured.workload.name
+        );
+        let grown = last.ms_per_pod() / first.ms_per_pod();
+        verdicts.push(Verdict::at_most(what, grown, growth));
+    }
+    verdicts
+}
+
+pub(super) fn print(arguments: &Arguments, all: &[Measured]) {
+    let verdicts: Vec<Verdict> = match arguments.scale() < 1.0 {
+        // What is wanted is said of whole cases.
+        true => Vec::new(),
+        false => all.iter().flat_map(verdicts).collect(),
+    };
+    let rounds: Vec<&Round> = all.iter().flat_map(|it| &it.rounds).collect();
+    if arguments.output == Output::Json {
+        let report = json!({
+            "machine": machine::describe(),
+            "scale": arguments.scale(),
+            "limit_seconds": arguments.limit_seconds,
+            "rounds": rounds,
+            "targets": verdicts,
+        });
+        println!("{report:#}");
+        return;
+    }
+    println!("{}\n", machine::describe());
+    println!(
+        "Pods are bound from the moment all are there, for at most {} s; times to bind count from that moment.\n",
+        arguments.limit_seconds
+    );
+    println!("{}", rounds_table(&rounds));
+    println!("{}", comparison_table(all));
+    if !verdicts.is_empty() {
+        println!("{}", verdicts_table(&verdicts));
+    }
+    for round in rounds.iter().filter(|round| round.problems > 0) {
+        println!(
+            "{} of {} broke {} constraints: {}",
+            round.case,
+            round.contestant,
+            round.problems,
+            round.problems_shown.join("; ")
+        );
+    }
+}
+
+fn rounds_table(rounds: &[&Round]) -> String {
+    let mut table = Table::new(&[
+        "case",
+        "contestant",
+        "pods/s",
+        "bound",
+        "of",
+        "seconds",
+        "p50 ms",
+        "p99 ms",
+        "CPU ms a pod, scheduler",
+        "apiserver",
+        "etcd",
+        "peak MiB, scheduler",
+        "broken",
+    ]);
+    for round in rounds {
+        let etcd = round.etcd_cpu_ms;
+        table.row([
+            round.case.clone(),
+            round.contestant.clone(),
+            format!("{:.1}", round.pods_per_second),
+            round.bound.to_string(),
+            round.pods.to_string(),
+            format!("{:.2}", round.seconds),
+            format!("{:.0}", round.time_to_bind.p50_ms),
+            format!("{:.0}", round.time_to_bind.p99_ms),
+            format!("{:.3}", round.scheduler_cpu_ms),
+            format!("{:.3}", round.apiserver_cpu_ms),
+            etcd.map_or("–".into(), |ms| format!("{ms:.3}")),
+            format!("{:.0}", round.scheduler_peak_mib),
+            round.problems.to_string(),
+        ]);
+    }
+    table.render()
+}
+
+/// Every case with the pods per second of each contestant.
+fn comparison_table(all: &[Measured]) -> String {
+    let names = contestants(all);
+    let mut header = vec!["case"];
+    header.extend(names.iter().copied());
+    header.extend(["rhumb over upstream", "floor of upstream's CI"]);
+    let mut table = Table::new(&header);
+    for measured in all {
+        for case in measured.cases() {
+            let mut cells = vec![case.to_owned()];
+            let rates = rates(measured, case, &names);
+            cells.extend(rates.into_iter().map(|rate| {
+                rate.map_or("–".into(), |(rate, is_finished)| {
+                    let mark = if is_finished { "" } else { " (not finished)" };
+                    format!("{rate:.1}{mark}")
+                })
+            }));
+            let ours = measured.ours().find(|round| round.case == case);
+            let ratio = ours.zip(measured.peer(case));
+            cells.push(ratio.map_or("–".into(), |(ours, peer)| {
+                format!("{:.1}", ours.pods_per_second / peer.pods_per_second)
+            }));
+            let floor = measured.workload.floor;
+            cells.push(floor.map_or(String::new(), |floor| format!("{floor:.0}")));
+            table.row(cells);
+        }
+    }
+    table.render()
+}
+
+/// In the order in which they were measured.
+fn contestants(all: &[Measured]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for round in all.iter().flat_map(|measured| &measured.rounds) {
+        if !names.contains(&&*round.contestant) {
+            names.push(&round.contestant);
+        }
+    }
+    names
+}
+
+/// Of each contestant in a case: pods per second, and whether it finished.
+fn rates(measured: &Measured, case: &str, names: &[&str]) -> Vec<Option<(f64, bool)>> {
+    let of = |name: &&str| {
+        let mut rounds = measured.rounds.iter();
+        let round = rounds.find(|round| round.case == case && round.contestant == *name)?;
+        Some((round.pods_per_second, round.is_finished()))
+    };
+    names.iter().map(of).collect()
+}
+
+fn verdicts_table(verdicts: &[Verdict]) -> String {
+    let mut table = Table::new(&["wanted", "measured", "limit", ""]);
+    for verdict in verdicts {
+        let bound = if verdict.at_least { "≥" } else { "≤" };
+        table.row([
+            verdict.what.clone(),
+            format!("{:.2}", verdict.measured),
+            format!("{bound} {}", verdict.wanted),
+            if verdict.met { "met" } else { "not met" }.into(),
+        ]);
+    }
+    table.render()
+}
+
+/// Pods per second of all contestants in all cases.
+pub(super) fn plot(all: &[Measured]) -> String {
+    let names = contestants(all);
+    let groups = all.iter().flat_map(|measured| {
+        let cases = measured.cases().into_iter();
+        cases.map(|case| Group {
+            label: case.to_owned(),
+            values: rates(measured, case, &names)
+                .into_iter()
+                .map(|rate| rate.map(|(rate, _)| rate))
+                .collect(),
+        })
+    });
+    bars::render(&Chart {
+        title: "Pods bound per second".into(),
+        groups: groups.collect(),
+        names: names.iter().map(ToString::to_string).collect(),
+    })
+}

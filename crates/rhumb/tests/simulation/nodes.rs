@@ -1,0 +1,184 @@
+//! Nodes that register, stay ready, and go when there are too many.
+
+use std::process::{Child, Command, Stdio};
+
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+
+use crate::make::object;
+use crate::program::NO_CONTROLLERS;
+use crate::support::Server;
+use crate::waiting::{found, gone, until};
+
+fn is_ready(node: &Node) -> bool {
+    let conditions = node
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|own| own.type_ == "Ready" && own.status == "True")
+}
+
+async fn names(client: &Client) -> Vec<String> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let list = nodes.list(&ListParams::default()).await.expect("a list");
+    list.iter().map(ResourceExt::name_any).collect()
+}
+
+#[tokio::test]
+async fn nodes_register_as_a_kubelet_would() {
+    let server = Server::start_with(&["--nodes", "3"]);
+    let client = server.client().await;
+    let nodes: Api<Node> = Api::all(client.clone());
+    // The controller takes the first taint away when the node is ready.
+    let node = found(&nodes, "simulated-00002", |node| {
+        let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+        is_ready(node) && taints.is_none_or(Vec::is_empty)
+    })
+    .await;
+    let labels = node.labels();
+    assert_eq!(labels["simulation.rhumb/simulated"], "true");
+    assert_eq!(labels["kubernetes.io/hostname"], "simulated-00002");
+    assert_eq!(labels["topology.kubernetes.io/zone"], "zone-b");
+    let spec = node.spec.as_ref().expect("a spec");
+    assert_eq!(spec.pod_cidr.as_deref(), Some("10.16.4.0/22"));
+    let status = node.status.as_ref().expect("a status");
+    let allocatable = status.allocatable.as_ref().expect("resources");
+    assert_eq!(allocatable["cpu"].0, "32");
+    assert_eq!(allocatable["pods"].0, "110");
+    assert_eq!(status.conditions.as_ref().map(Vec::len), Some(4));
+
+    let leases: Api<Lease> = Api::namespaced(client, "kube-node-lease");
+    let lease = found(&leases, "simulated-00002", |_| true).await;
+    let owner = lease.owner_references().first().expect("an owner");
+    assert_eq!(Some(&owner.uid), node.metadata.uid.as_ref());
+    let renewal = |lease: &Lease| lease.spec.as_ref().and_then(|spec| spec.renew_time.clone());
+    let first = renewal(&lease).expect("a renewal");
+    found(&leases, "simulated-00002", |lease| {
+        renewal(lease).is_some_and(|time| time > first)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_node_that_was_taken_for_lost_comes_back() {
+    let server = Server::start_with(&[NO_CONTROLLERS, "--nodes", "1"]);
+    let client = server.client().await;
+    let nodes: Api<Node> = Api::all(client);
+    found(&nodes, "simulated-00001", is_ready).await;
+    let lost = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
+    let lost = Patch::Strategic(lost);
+    let params = PatchParams::default();
+    let told = nodes.patch_status("simulated-00001", &params, &lost).await;
+    assert!(!is_ready(&told.expect("a status")));
+    found(&nodes, "simulated-00001", is_ready).await;
+}
+
+#[tokio::test]
+async fn nodes_of_an_earlier_run_are_kept_and_those_too_many_go() {
+    let mut server = Server::start_with(&[NO_CONTROLLERS, "--nodes", "3"]);
+    let client = server.client().await;
+    let nodes: Api<Node> = Api::all(client.clone());
+    let before = found(&nodes, "simulated-00001", is_ready).await;
+    found(&nodes, "simulated-00003", is_ready).await;
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-node-lease");
+    found(&leases, "simulated-00003", |_| true).await;
+    let real: Node = object(json!({"metadata": {"name": "real"}}));
+    let params = PostParams::default();
+    nodes.create(&params, &real).await.expect("a node");
+    let foreign: Node = object(json!({"metadata": {"name": "simulated-00004"}}));
+    nodes.create(&params, &foreign).await.expect("a node");
+
+    server.restart_with(&[NO_CONTROLLERS, "--nodes", "2"]);
+    let client = server.client().await;
+    let nodes: Api<Node> = Api::all(client.clone());
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-node-lease");
+    gone(&nodes, "simulated-00003").await;
+    gone(&leases, "simulated-00003").await;
+    let after = found(&nodes, "simulated-00001", is_ready).await;
+    assert_eq!(after.metadata.uid, before.metadata.uid);
+
+    // One of their name that is not simulated is left alone.
+    server.restart_with(&[NO_CONTROLLERS, "--nodes", "5"]);
+    let client = server.client().await;
+    let nodes: Api<Node> = Api::all(client.clone());
+    found(&nodes, "simulated-00005", is_ready).await;
+    let foreign = nodes.get("simulated-00004").await.expect("a node");
+    assert!(!is_ready(&foreign) && foreign.labels().is_empty());
+
+    server.restart_with(&[NO_CONTROLLERS, "--nodes", "0"]);
+    let client = server.client().await;
+    until("the end of all", async || {
+        (names(&client).await == ["real", "simulated-00004"]).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_deleted_node_stays_away_until_somebody_makes_it_again() {
+    let server = Server::start_with(&[NO_CONTROLLERS, "--nodes", "2"]);
+    let client = server.client().await;
+    let nodes: Api<Node> = Api::all(client);
+    found(&nodes, "simulated-00001", is_ready).await;
+    let deleted = nodes
+        .delete("simulated-00001", &DeleteParams::default())
+        .await;
+    deleted.expect("a deletion");
+    let labels = json!({"simulation.rhumb/simulated": "true"});
+    let again = object(json!({"metadata": {"name": "simulated-00001", "labels": labels}}));
+    let made = nodes.create(&PostParams::default(), &again).await;
+    assert!(!is_ready(&made.expect("nobody else has made it")));
+    found(&nodes, "simulated-00001", is_ready).await;
+}
+
+#[tokio::test]
+async fn the_simulation_has_no_rights_but_those_it_needs() {
+    let server = Server::start_with(&[NO_CONTROLLERS, "--nodes", "1"]);
+    let client = server.client().await;
+    let nodes: Api<Node> = Api::all(client.clone());
+    found(&nodes, "simulated-00001", is_ready).await;
+    let reviews: Api<SubjectAccessReview> = Api::all(client);
+    for (verb, resource, expected) in [
+        ("create", "nodes", true),
+        ("delete", "pods", true),
+        ("create", "pods", false),
+        ("get", "secrets", false),
+    ] {
+        let review = object(json!({"metadata": {}, "spec": {
+            "user": "system:serviceaccount:kube-system:simulated-nodes",
+            "resourceAttributes": {"namespace": "default", "verb": verb, "resource": resource},
+        }}));
+        let answer = reviews.create(&PostParams::default(), &review).await;
+        let status = answer.expect("a review").status.expect("a status");
+        assert_eq!(status.allowed, expected, "{verb} {resource}");
+    }
+}
+
+/// A process that ends with the test.
+struct Apart(Child);
+
+impl Drop for Apart {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test]
+async fn a_process_of_its_own_simulates_nodes_for_any_server() {
+    let server = Server::start_with(&[NO_CONTROLLERS]);
+    let client = server.client().await;
+    assert_eq!(names(&client).await, Vec::<String>::new());
+    let process = Command::new(env!("CARGO_BIN_EXE_rhumb"))
+        .args(["simulate-nodes", "--nodes", "2", "--kubeconfig"])
+        .arg(server.kubeconfig())
+        .stdin(Stdio::null())
+        .spawn();
+    let _apart = Apart(process.expect("the program starts"));
+    let nodes: Api<Node> = Api::all(client);
+    found(&nodes, "simulated-00002", is_ready).await;
+}

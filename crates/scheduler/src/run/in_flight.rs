@@ -1,0 +1,41 @@
+//! How much of what was decided is still being told to the server.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bindings that are asked for at a time. A store that commits in groups likes many.
+const BINDINGS_MAX: usize = 256;
+/// Other things to be written that may wait.
+const WRITES_MAX: usize = 1024;
+
+#[derive(Debug, Default)]
+pub(super) struct InFlight {
+    bindings: AtomicUsize,
+    writes: AtomicUsize,
+}
+
+impl InFlight {
+    /// Whether something more may be decided.
+    pub(super) fn has_room(&self) -> bool {
+        self.bindings() < BINDINGS_MAX && self.writes.load(Ordering::Acquire) < WRITES_MAX
+    }
+
+    pub(super) fn bindings(&self) -> usize {
+        self.bindings.load(Ordering::Acquire)
+    }
+
+    pub(super) fn begin_binding(&self) {
+        self.bindings.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(super) fn end_binding(&self) {
+        self.bindings.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    pub(super) fn begin_write(&self) {
+        self.writes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(super) fn end_write(&self) {
+        self.writes.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,47 @@
+//! `ImageLocality`.
+
+use serde_json::Value;
+
+use super::{list, text};
+use crate::tests::random::World;
+
+const MIB: i64 = 1024 * 1024;
+
+/// The larger the images are that a node has, and the more nodes have them, the better.
+pub(super) fn rates(world: &World, pod: &Value, nodes: &[&Value]) -> (Vec<i64>, Vec<i64>) {
+    let spec = &pod["spec"];
+    let (before, containers) = (list(&spec["initContainers"]), list(&spec["containers"]));
+    let images = before
+        .iter()
+        .chain(containers)
+        .map(|container| text(&container["image"]));
+    let volumes = list(&spec["volumes"]).iter();
+    let volumes = volumes.filter_map(|volume| volume["image"]["reference"].as_str());
+    let images: Vec<&str> = images.chain(volumes).collect();
+    let most = 1000 * MIB * (before.len() + containers.len()) as i64;
+    let rate = |node: &&Value| {
+        let mut sum = 0;
+        for image in &images {
+            if let Some(bytes) = bytes(node, image) {
+                let everywhere = world.nodes.values();
+                let having = everywhere.filter(|node| self::bytes(node, image).is_some());
+                let share = having.count() as f64 / world.nodes.len() as f64;
+                sum += (bytes as f64 * share) as i64;
+            }
+        }
+        100 * (sum.clamp(23 * MIB, most) - 23 * MIB) / (most - 23 * MIB)
+    };
+    let raw: Vec<i64> = nodes.iter().map(rate).collect();
+    (raw.clone(), raw)
+}
+
+/// How large an image is, if the node has it.
+fn bytes(node: &Value, image: &str) -> Option<i64> {
+    let image = match image.contains(':') {
+        true => image.to_owned(),
+        false => format!("{image}:latest"),
+    };
+    let mut all = list(&node["status"]["images"]).iter();
+    let found = all.find(|known| list(&known["names"]).iter().any(|name| *name == image))?;
+    found["sizeBytes"].as_i64()
+}

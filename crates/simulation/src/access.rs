@@ -1,0 +1,66 @@
+//! What the simulation may do, where it has an account of its own.
+
+use kube::Client;
+use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::core::Request;
+use serde_json::{Value, json};
+
+use crate::requests::{Error, Server};
+
+/// Its service account, in `kube-system`.
+pub const ACCOUNT: &str = "simulated-nodes";
+
+const ROLE: &str = "rhumb:simulated-nodes";
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+/// Gives the account the rights that it needs, and no other. `client` must have them all, or be allowed to grant them.
+/// Clusters without simulated nodes have no such role.
+pub async fn grant(client: &Client) -> Result<(), Error> {
+    let server = Server::new(client.clone());
+    for (plural, kind, fields) in [
+        ("clusterroles", "ClusterRole", json!({"rules": rules()})),
+        (
+            "clusterrolebindings",
+            "ClusterRoleBinding",
+            json!({
+                "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": ROLE},
+                "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": "kube-system"}],
+            }),
+        ),
+    ] {
+        let mut object = fields;
+        object["apiVersion"] = json!(format!("{GROUP}/v1"));
+        object["kind"] = json!(kind);
+        object["metadata"] = json!({"name": ROLE});
+        let path = format!("/apis/{GROUP}/v1/{plural}");
+        match server.create(&path, &object).await {
+            Err(error) if error.is_conflict() => {
+                let params = PatchParams::default();
+                let patch = Patch::Merge(&object);
+                let request = Request::new(&path).patch(ROLE, &params, &patch);
+                server.send::<DynamicObject>(request).await?;
+            }
+            created => drop(created?),
+        }
+    }
+    Ok(())
+}
+
+fn rules() -> Value {
+    let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
+    json!([
+        rule(
+            "",
+            &["nodes"],
+            &["create", "delete", "get", "list", "patch", "watch"]
+        ),
+        rule("", &["nodes/status", "pods/status"], &["patch"]),
+        rule("", &["pods"], &["delete", "list", "watch"]),
+        rule("", &["events"], &["create"]),
+        rule(
+            "coordination.k8s.io",
+            &["leases"],
+            &["create", "delete", "patch"]
+        ),
+    ])
+}

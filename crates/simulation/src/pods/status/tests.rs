@@ -1,0 +1,172 @@
+use serde_json::json;
+
+use super::super::testing::{changed, pod, said};
+use super::*;
+
+fn conditions_of(pod: &Value) -> Vec<String> {
+    let conditions = pod["status"]["conditions"].as_array().unwrap();
+    conditions
+        .iter()
+        .map(|own| {
+            let text = |field: &str| own[field].as_str().unwrap_or_default().to_owned();
+            format!("{}={} {}", text("type"), text("status"), text("reason"))
+        })
+        .collect()
+}
+
+const START: Change = Change::Start { restarts: 0 };
+
+#[test]
+fn the_status_of_a_pod_that_runs() {
+    let running = changed(&pod("Always", &[]), START, 100);
+    let status = &running["status"];
+    assert_eq!(status["phase"], "Running");
+    assert_eq!(status["startTime"], said(100));
+    assert_eq!(status["podIP"], "10.16.0.2");
+    assert_eq!(status["podIPs"], json!([{"ip": "10.16.0.2"}]));
+    assert_eq!(status["hostIP"], "172.16.0.1");
+    assert_eq!(status["observedGeneration"], 1);
+    assert_eq!(
+        status["containerStatuses"],
+        json!([{
+            "name": "main", "image": "i", "imageID": "simulated", "containerID": "simulated://u/main/0",
+            "ready": true, "started": true, "restartCount": 0,
+            "state": {"running": {"startedAt": said(100)}}, "lastState": {},
+        }])
+    );
+    assert_eq!(
+        conditions_of(&running),
+        [
+            "PodReadyToStartContainers=True ",
+            "Initialized=True ",
+            "Ready=True ",
+            "ContainersReady=True ",
+            "PodScheduled=True ",
+        ]
+    );
+}
+
+#[test]
+fn the_status_of_a_pod_that_is_not_ready_yet() {
+    let mut slow = pod("Always", &[("start-after", "5s"), ("ready-after", "5s")]);
+    slow["spec"]["initContainers"] = json!([
+        {"name": "first", "image": "i"},
+        {"name": "sidecar", "image": "i", "restartPolicy": "Always"},
+    ]);
+    let accepted = changed(&slow, Change::Accept, 100);
+    assert_eq!(accepted["status"]["phase"], "Pending");
+    assert_eq!(accepted["status"].get("podIP"), None);
+    let state =
+        |pod: &Value, list: &str, number: usize| pod["status"][list][number]["state"].clone();
+    let waiting = json!({"waiting": {"reason": "PodInitializing"}});
+    assert_eq!(state(&accepted, "containerStatuses", 0), waiting);
+    assert_eq!(
+        conditions_of(&accepted),
+        [
+            "PodReadyToStartContainers=False ",
+            "Initialized=False ContainersNotInitialized",
+            "Ready=False ContainersNotReady",
+            "ContainersReady=False ContainersNotReady",
+            "PodScheduled=True ",
+        ]
+    );
+    let running = changed(&accepted, START, 105);
+    assert_eq!(running["status"]["startTime"], said(100));
+    let init = "initContainerStatuses";
+    assert_eq!(state(&running, init, 0)["terminated"]["exitCode"], 0);
+    assert_eq!(state(&running, init, 1)["running"]["startedAt"], said(100));
+    assert_eq!(running["status"]["containerStatuses"][0]["ready"], false);
+    let ready = changed(&running, Change::Ready, 110);
+    let own = &ready["status"]["containerStatuses"][0];
+    assert_eq!(
+        (&own["ready"], &own["state"]["running"]["startedAt"]),
+        (&json!(true), &json!(said(105)))
+    );
+    let since = |pod: &Value, number: usize| {
+        pod["status"]["conditions"][number]["lastTransitionTime"].clone()
+    };
+    assert_eq!(since(&ready, 1), said(105), "it was initialized then");
+    assert_eq!(since(&ready, 2), said(110), "it is ready now");
+}
+
+#[test]
+fn the_status_of_a_pod_that_ends() {
+    let pod = pod("Never", &[("run-for", "5s"), ("exit-code", "3")]);
+    let running = changed(&pod, START, 100);
+    for (ending, phase, code, reason) in [
+        (Ending::Exit, "Failed", 3, None),
+        (Ending::Stop, "Failed", 3, None),
+        (Ending::Kill, "Failed", 137, None),
+        (Ending::Deadline, "Failed", 137, Some("DeadlineExceeded")),
+    ] {
+        let ended = changed(&running, Change::Finish(ending), 105);
+        let status = &ended["status"];
+        assert_eq!(status["phase"], phase);
+        assert_eq!(status["reason"].as_str(), reason);
+        assert_eq!(
+            status["containerStatuses"][0]["state"],
+            json!({"terminated": {
+                "exitCode": code, "reason": "Error", "startedAt": said(100), "finishedAt": said(105),
+                "containerID": "simulated://u/main/0",
+            }})
+        );
+        assert_eq!(conditions_of(&ended)[2], "Ready=False PodFailed");
+    }
+    let never_started = changed(&pod, Change::Finish(Ending::Stop), 105);
+    let state = &never_started["status"]["containerStatuses"][0]["state"];
+    assert_eq!(never_started["status"]["phase"], "Failed");
+    assert_eq!(state["terminated"]["reason"], "ContainerStatusUnknown");
+    assert_eq!(never_started["status"].get("podIP"), None);
+}
+
+#[test]
+fn success_is_said_in_every_place() {
+    let pod = pod("Never", &[("run-for", "5s")]);
+    let ended = changed(
+        &changed(&pod, START, 100),
+        Change::Finish(Ending::Exit),
+        105,
+    );
+    assert_eq!(ended["status"]["phase"], "Succeeded");
+    let state = &ended["status"]["containerStatuses"][0]["state"];
+    assert_eq!(state["terminated"]["reason"], "Completed");
+    assert_eq!(
+        conditions_of(&ended),
+        [
+            "PodReadyToStartContainers=False ",
+            "Initialized=True ",
+            "Ready=False PodCompleted",
+            "ContainersReady=False PodCompleted",
+            "PodScheduled=True ",
+        ]
+    );
+}
+
+#[test]
+fn a_restart_remembers_the_run_before() {
+    let pod = pod("Always", &[("run-for", "5s"), ("exit-code", "2")]);
+    let again = changed(
+        &changed(&pod, START, 100),
+        Change::Start { restarts: 1 },
+        105,
+    );
+    let own = &again["status"]["containerStatuses"][0];
+    assert_eq!(own["restartCount"], 1);
+    let run_before = json!({"terminated": {
+        "exitCode": 2, "reason": "Error", "startedAt": said(100), "finishedAt": said(105),
+        "containerID": "simulated://u/main/0",
+    }});
+    assert_eq!(own["lastState"], run_before);
+    let waiting = changed(&again, Change::BackOff { restarts: 1 }, 110);
+    let own = &waiting["status"]["containerStatuses"][0];
+    assert_eq!(own["state"]["waiting"]["reason"], "CrashLoopBackOff");
+    assert_eq!(own["lastState"]["terminated"]["finishedAt"], said(110));
+    assert_eq!(waiting["status"]["phase"], "Running");
+    let third = changed(&waiting, Change::Start { restarts: 2 }, 120);
+    let own = &third["status"]["containerStatuses"][0];
+    assert_eq!(own["restartCount"], 2);
+    assert_eq!(own["lastState"]["terminated"]["finishedAt"], said(110));
+    let stopped = changed(&waiting, Change::Finish(Ending::Stop), 115);
+    let own = &stopped["status"]["containerStatuses"][0];
+    assert_eq!(own["state"]["terminated"]["finishedAt"], said(110));
+}
