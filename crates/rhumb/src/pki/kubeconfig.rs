@@ -6,12 +6,12 @@ use anyhow::Result;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{ADMIN, CONTROLLERS, Identity, Pki, files};
+use super::{ADMIN, CONTROLLERS, Identity, Pki, SCHEDULER, files};
 
 pub(crate) const ADMIN_KUBECONFIG: &str = "admin.kubeconfig";
 
-/// Writes the kubeconfigs of a data directory, of the one who may do everything and of controllers that run apart;
-/// `server` is the URL of the server. A file that already says the same is left alone.
+/// Writes the kubeconfigs of a data directory, of the one who may do everything and of controllers and a scheduler that
+/// run apart; `server` is the URL of the server. A file that already says the same is left alone.
 pub(crate) fn write_kubeconfigs(directory: &Path, pki: &Pki, server: &str) -> Result<()> {
     let files = [
         (ADMIN_KUBECONFIG, ADMIN.name, &pki.admin),
@@ -20,6 +20,7 @@ pub(crate) fn write_kubeconfigs(directory: &Path, pki: &Pki, server: &str) -> Re
             CONTROLLERS.name,
             &pki.controllers,
         ),
+        ("scheduler.kubeconfig", SCHEDULER.name, &pki.scheduler),
     ];
     for (file, user, identity) in files {
         let path = directory.join(file);

@@ -42,6 +42,11 @@ const CONTROLLERS: Client = Client {
     group: None,
 };
 
+const SCHEDULER: Client = Client {
+    name: rhumb_auth::name::SCHEDULER,
+    group: None,
+};
+
 /// All that a server needs to show who it is, to know its clients and to sign tokens.
 ///
 /// Its Debug form shows no key.
@@ -53,6 +58,8 @@ pub(crate) struct Pki {
     pub(crate) admin: Identity,
     /// Controllers that run apart.
     pub(crate) controllers: Identity,
+    /// A scheduler that runs apart.
+    pub(crate) scheduler: Identity,
     pub(crate) service_account_key: SigningKey,
 }
 
@@ -102,6 +109,7 @@ pub(crate) fn open(data_dir: &Path, names: &ServerNames, now: Timestamp) -> Resu
         serving: open("apiserver", Profile::Server(names))?,
         admin: open("admin", Profile::Client(ADMIN))?,
         controllers: open("controller-manager", Profile::Client(CONTROLLERS))?,
+        scheduler: open("scheduler", Profile::Client(SCHEDULER))?,
         service_account_key: open_service_account_key(&directory)?,
         ca,
         ca_pem,
