@@ -17,6 +17,8 @@ use rhumb_controllers::Connect;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use super::multiplexed;
+
 const NAMESPACE: &str = "kube-system";
 /// How long a token is asked for, and when it is replaced: well before its end.
 const TOKEN_SECONDS: i64 = 3600;
@@ -25,7 +27,7 @@ const TOKEN_USED_MAX: Duration = Duration::from_secs(45 * 60);
 #[derive(Debug)]
 pub(crate) struct Https {
     own: Own,
-    server: String,
+    config: Config,
     /// Without credentials, if controllers are to have their own.
     bare: Option<Own>,
 }
@@ -64,8 +66,8 @@ pub(crate) async fn connect(
     let mut bare = config.clone();
     bare.auth_info = AuthInfo::default();
     let connect = Https {
-        server: config.cluster_url.to_string(),
-        own: Own(client(config)?),
+        own: Own(client(config.clone())?),
+        config,
         bare: service_accounts
             .then(|| client(bare).map(Own))
             .transpose()?,
@@ -89,14 +91,19 @@ fn pem(chain: &[Vec<u8>]) -> String {
 }
 
 impl Https {
-    /// A client that is who the kubeconfig says.
+    /// A client that is who the kubeconfig says, for many requests at a time.
+    pub(crate) fn multiplexed(&self) -> Result<Client> {
+        multiplexed::client(&self.config).context("the kubeconfig cannot be used")
+    }
+
+    /// The same as kube-rs makes it.
     pub(crate) fn own(&self) -> Client {
         self.own.0.clone()
     }
 
     /// Where it is.
-    pub(crate) fn server(&self) -> &str {
-        &self.server
+    pub(crate) fn server(&self) -> String {
+        self.config.cluster_url.to_string()
     }
 }
 
@@ -227,7 +234,7 @@ mod tests {
     async fn a_token_that_is_refused_is_not_used_again() {
         let (client, made) = server();
         let https = Https {
-            server: String::new(),
+            config: Config::new("https://localhost".parse().unwrap()),
             own: Own(client.clone()),
             bare: Some(Own(client)),
         };

@@ -2,6 +2,7 @@
 
 mod https;
 mod in_process;
+mod multiplexed;
 
 pub(crate) use https::connect as over_https;
 pub(crate) use in_process::InProcess;

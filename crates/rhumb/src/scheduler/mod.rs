@@ -112,6 +112,6 @@ async fn schedule(command: Flags) -> Result<()> {
             .map(|lease| format!("{}/{}", lease.namespace, lease.name)),
         "scheduling begins once this process leads"
     );
-    rhumb_scheduler::run::run(connect.own(), options, stop).await;
+    rhumb_scheduler::run::run(connect.multiplexed()?, options, stop).await;
     Ok(())
 }
