@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
+use rhumb_api::Gates;
+use rhumb_api::gates::Feature;
 use rhumb_apiserver::metrics::Beside;
 use rhumb_scheduler::metrics::Metrics;
 
@@ -56,6 +58,14 @@ struct Flags {
     /// How to schedule: a file with a KubeSchedulerConfiguration of kubescheduler.config.k8s.io/v1.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Features to turn on or off: PodAffinityNamespaceSelector=false is the one that schedulers look at.
+    #[arg(
+        long,
+        value_name = "GATES",
+        default_value = "",
+        hide_default_value = true
+    )]
+    feature_gates: String,
     /// Schedule only while this process has the lease [default: as the configuration says, or true].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     leader_elect: Option<bool>,
@@ -85,6 +95,11 @@ pub(crate) fn run(command: Command) -> Result<ExitCode> {
 async fn schedule(command: Flags) -> Result<()> {
     let stop = crate::up::stop_on_signals()?;
     let mut config = read_config(command.config.as_deref())?;
+    let (gates, notes) = Gates::parse(&command.feature_gates).context("--feature-gates")?;
+    for note in notes {
+        tracing::warn!("{note}");
+    }
+    config.namespace_selectors = gates.enabled(Feature::PodAffinityNamespaceSelector);
     let election = &mut config.leader_election;
     if let Some(leader_elect) = command.leader_elect {
         election.leader_elect = leader_elect;

@@ -50,15 +50,19 @@ async fn serve(flags: Flags) -> Result<()> {
     let started = Instant::now();
     let stop = stop_on_signals()?;
     let selected = flags.controllers.select()?;
-    let scheduling = match flags.wants_scheduler() {
-        true => Some(scheduler::read_config(flags.scheduler_config.as_deref())?),
-        false => None,
-    };
-    let fleet = flags.simulation.fleet()?;
     let (gates, notes) = Gates::parse(&flags.feature_gates).context("--feature-gates")?;
     for note in notes {
         tracing::warn!("{note}");
     }
+    let scheduling = match flags.wants_scheduler() {
+        true => {
+            let mut config = scheduler::read_config(flags.scheduler_config.as_deref())?;
+            config.namespace_selectors = gates.enabled(Feature::PodAffinityNamespaceSelector);
+            Some(config)
+        }
+        false => None,
+    };
+    let fleet = flags.simulation.fleet()?;
     let admission = flags.admission()?;
     let services = flags.services()?;
     let indexes = flags.indexes()?;

@@ -52,6 +52,8 @@ pub struct Config {
     pub pod_max_backoff: Duration,
     /// At least one; their names differ.
     pub profiles: Vec<Profile>,
+    /// The gate `PodAffinityNamespaceSelector`, which no file speaks of.
+    pub namespace_selectors: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +85,7 @@ impl Default for Config {
             pod_initial_backoff: Duration::from_secs(1),
             pod_max_backoff: Duration::from_secs(10),
             profiles: vec![Profile::default()],
+            namespace_selectors: true,
         }
     }
 }
@@ -165,6 +168,7 @@ impl Config {
             pod_initial_backoff: initial,
             pod_max_backoff: max,
             profiles,
+            namespace_selectors: true,
         }
     }
 }

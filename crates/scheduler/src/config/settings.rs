@@ -12,6 +12,7 @@ impl Config {
         Settings {
             pod_initial_backoff: self.pod_initial_backoff,
             pod_max_backoff: self.pod_max_backoff,
+            namespace_selectors: self.namespace_selectors,
             ..Settings::new(profiles)
         }
     }

@@ -64,7 +64,10 @@ impl Engine {
 
 /// Pods.
 impl Engine {
-    fn set_pod(&mut self, pod: Pod, now: Instant) {
+    fn set_pod(&mut self, mut pod: Pod, now: Instant) {
+        if !self.namespace_selectors {
+            pod.forget_namespace_selectors();
+        }
         match self.cluster.set_pod(pod) {
             PodChange::Added(id) => match self.place(id) {
                 Some(_) => self.happened(&Event::PodPlaced(id), now),

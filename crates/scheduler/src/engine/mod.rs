@@ -34,6 +34,8 @@ pub struct Settings {
     pub pod_max_backoff: Duration,
     /// A pod that has waited so long for something to happen is tried anyway.
     pub pod_max_unschedulable: Duration,
+    /// Whether terms of affinity may pick namespaces by label; if not, that is not read.
+    pub namespace_selectors: bool,
 }
 
 impl Settings {
@@ -43,6 +45,7 @@ impl Settings {
             pod_initial_backoff: Duration::from_secs(1),
             pod_max_backoff: Duration::from_secs(10),
             pod_max_unschedulable: Duration::from_secs(5 * 60),
+            namespace_selectors: true,
         }
     }
 }
@@ -58,6 +61,7 @@ pub struct ProfileSettings {
 pub struct Engine {
     profiles: Vec<ProfileSettings>,
     by_name: HashMap<Box<str>, usize>,
+    namespace_selectors: bool,
     cluster: Cluster,
     search: Search,
     queue: Queue,
@@ -77,14 +81,17 @@ impl Engine {
             max: settings.pod_max_backoff,
         };
         let mut by_name = HashMap::new();
+        let mut cluster = Cluster::default();
         for (index, known) in settings.profiles.iter().enumerate() {
             let name = known.profile.scheduler_name.clone();
             by_name.entry(name).or_insert(index);
+            known.profile.introduce(&mut cluster);
         }
         Engine {
             profiles: settings.profiles,
             by_name,
-            cluster: Cluster::default(),
+            namespace_selectors: settings.namespace_selectors,
+            cluster,
             search: Search::default(),
             queue: Queue::new(backoff, settings.pod_max_unschedulable),
             nominations: Nominations::default(),

@@ -115,3 +115,64 @@ impl PodAffinity {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::model::Pod;
+
+    /// Which of two namespaces without labels a term is about, read by a scheduler that knows selectors and by one
+    /// that does not.
+    #[test]
+    fn whoever_does_not_know_selectors_reads_terms_without_them() {
+        for (said, known, unknown) in [
+            (json!({}), vec!["own"], vec!["own"]),
+            (json!({"namespaces": ["b"]}), vec!["b"], vec!["b"]),
+            (
+                json!({"namespaceSelector": {}}),
+                vec!["own", "b"],
+                vec!["own"],
+            ),
+            (
+                json!({"namespaceSelector": {"matchLabels": {"team": "x"}}}),
+                vec![],
+                vec!["own"],
+            ),
+            (
+                json!({"namespaces": ["b"], "namespaceSelector": {}}),
+                vec!["own", "b"],
+                vec!["b"],
+            ),
+        ] {
+            let mut pod = pod(&said);
+            assert_eq!(namespaces(&pod), known, "{said}");
+            pod.forget_namespace_selectors();
+            assert_eq!(namespaces(&pod), unknown, "{said}");
+        }
+    }
+
+    fn pod(term: &Value) -> Pod {
+        let mut term = term.clone();
+        term["labelSelector"] = json!({});
+        term["topologyKey"] = json!("zone");
+        let pod = json!({
+            "metadata": {"namespace": "own", "name": "p"},
+            "spec": {"affinity": {
+                "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]},
+                "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+                    {"weight": 1, "podAffinityTerm": term},
+                ]},
+            }},
+        });
+        Pod::from_json(pod.to_string().as_bytes()).unwrap()
+    }
+
+    fn namespaces(pod: &Pod) -> Vec<&'static str> {
+        let required = &pod.affinity.required[0].picker.namespaces;
+        let preferred = &pod.anti_affinity.preferred[0].term.picker.namespaces;
+        assert_eq!(required, preferred);
+        let includes = |name: &&str| required.includes(name, &Default::default());
+        ["own", "b"].into_iter().filter(includes).collect()
+    }
+}
