@@ -42,20 +42,46 @@ impl Cluster {
         let slot = &self.pods.slots[id];
         let labels = self.namespaces.labels(&slot.facts.key.namespace);
         let after = self.pickers.picking(&slot.facts, labels);
-        let slot = &mut self.pods.slots[id];
-        let place = slot.place;
-        let before = std::mem::replace(&mut slot.picked_by, after);
-        let Some(node) = place else { return };
-        let after = &self.pods.slots[id].picked_by;
-        let gone = before.iter().filter(|picker| !after.contains(picker));
-        let new = after.iter().filter(|picker| !before.contains(picker));
-        let changes = gone
-            .map(|picker| (picker, -1))
-            .chain(new.map(|picker| (picker, 1)));
-        for (picker, times) in changes {
-            for term in &self.pickers.get(*picker).terms {
-                count_picked(&mut self.terms, &self.topologies, *term, node, times);
+        let before = std::mem::replace(&mut self.pods.slots[id].picked_by, after.clone());
+        for picker in &before {
+            if after.binary_search(picker).is_err() {
+                self.count_by(*picker, id, -1);
             }
+        }
+        for picker in &after {
+            if before.binary_search(picker).is_err() {
+                self.count_by(*picker, id, 1);
+            }
+        }
+    }
+
+    /// The same for some pickers only, where no other can have changed its mind.
+    pub(super) fn pick_again_by(&mut self, pickers: &[PickerId], id: PodId) {
+        for picker in pickers {
+            let slot = &self.pods.slots[id];
+            let picks = self.picks(*picker, &slot.facts);
+            let slot = &mut self.pods.slots[id];
+            match (slot.picked_by.binary_search(picker), picks) {
+                (Ok(place), false) => {
+                    slot.picked_by.remove(place);
+                    self.count_by(*picker, id, -1);
+                }
+                (Err(place), true) => {
+                    slot.picked_by.insert(place, *picker);
+                    self.count_by(*picker, id, 1);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Counts a pod, if it is somewhere, in all terms of a picker.
+    fn count_by(&mut self, picker: PickerId, id: PodId, times: i64) {
+        let Some(node) = self.pods.slots[id].place else {
+            return;
+        };
+        for term in &self.pickers.get(picker).terms {
+            count_picked(&mut self.terms, &self.topologies, *term, node, times);
         }
     }
 
@@ -74,7 +100,9 @@ impl Cluster {
         let (mut spread, mut spread_by_domain) = (Vec::new(), Vec::new());
         for constraint in &pod.spread {
             let key: Arc<str> = (*constraint.topology_key).into();
-            let topology = self.topologies.acquire(&key, self.nodes.described());
+            let topology = self
+                .topologies
+                .acquire(&key, self.nodes.described_with(&key));
             let rule = Rule::One(Arc::new(Picker {
                 selector: constraint.selector.clone(),
                 namespaces: NamespaceRule::only(&pod.key.namespace),
@@ -130,21 +158,26 @@ impl Cluster {
             [one] => self.pickers.get(*one).rule.clone(),
             _ => Rule::All(pickers.into()),
         };
+        let picker = self.acquire_picker(rule);
         let together = terms.iter().map(|term| {
-            let picker = self.acquire_picker(rule.clone());
-            let topology = self
-                .topologies
-                .acquire(&term.topology_key, self.nodes.described());
+            self.pickers.share(picker);
+            let topology = self.topologies.acquire(
+                &term.topology_key,
+                self.nodes.described_with(&term.topology_key),
+            );
             self.acquire_counted(picker, topology)
         });
-        together.collect()
+        let together = together.collect();
+        self.release_picker(picker);
+        together
     }
 
     fn acquire_term(&mut self, term: &Term) -> TermId {
         let picker = self.acquire_picker(Rule::One(term.picker.clone()));
-        let topology = self
-            .topologies
-            .acquire(&term.topology_key, self.nodes.described());
+        let topology = self.topologies.acquire(
+            &term.topology_key,
+            self.nodes.described_with(&term.topology_key),
+        );
         self.acquire_counted(picker, topology)
     }
 

@@ -76,6 +76,14 @@ fn controller_key(pod: &Pod) -> Option<GroupKey> {
     })
 }
 
+/// The same question the other way round, asked of all pods of a namespace: it allocates nothing.
+fn is_controlled_by(pod: &Pod, key: &GroupKey) -> bool {
+    pod.controller.as_ref().is_some_and(|controller| {
+        controller.name == key.name
+            && GroupKind::of_controller(&controller.api_version, &controller.kind) == Some(key.kind)
+    })
+}
+
 impl Cluster {
     /// Takes note of a service or a controller. Says whether it is about other pods than before.
     pub fn set_group(&mut self, group: Group) -> bool {
@@ -129,7 +137,7 @@ impl Cluster {
                 .iter()
                 .flatten()
                 .any(|selector| selector.matches(&pod.labels)),
-            _ => controller_key(pod).as_ref() == Some(key),
+            _ => is_controlled_by(pod, key),
         };
         let pods = self.pods.in_namespace(&key.namespace);
         let pods: Vec<PodId> = pods

@@ -142,7 +142,8 @@ impl Cluster {
 
     /// Knows the domains of a label from now on, for those who ask for them and are no terms of pods.
     pub fn learn_topology(&mut self, key: &str) {
-        self.topologies.acquire(&key.into(), self.nodes.described());
+        self.topologies
+            .acquire(&key.into(), self.nodes.described_with(key));
     }
 
     /// Takes note of a node. Says what was known of it before.
@@ -238,7 +239,7 @@ impl Cluster {
         if !differing.is_empty() {
             let pods: Vec<PodId> = self.pods.in_namespace(name).collect();
             for pod in pods {
-                self.pick_again(pod);
+                self.pick_again_by(&differing, pod);
             }
         }
         differing
@@ -276,7 +277,7 @@ impl Cluster {
             None if slot.is_assumed => place_before,
             None => None,
         };
-        if is_same(&before, &facts) && place == place_before {
+        if before.is_same_for(&facts, place.is_some()) && place == place_before {
             self.pods.slots[id].is_assumed &= !is_bound;
             self.pods.slots[id].facts = facts;
             return PodChange::Unchanged(id);
@@ -348,12 +349,4 @@ impl Cluster {
             self.count(id, node, 1);
         }
     }
-}
-
-/// Whether two states of a pod differ in nothing that is counted or asked for.
-fn is_same(before: &Pod, after: &Pod) -> bool {
-    let mut after = after.clone();
-    after.resource_version.clone_from(&before.resource_version);
-    after.node_name.clone_from(&before.node_name);
-    *before == after
 }

@@ -110,6 +110,8 @@ impl NodeSlot {
 pub struct Nodes {
     slots: Slots<NodeId, NodeSlot>,
     by_name: HashMap<Box<str>, NodeId>,
+    /// How many nodes have each label.
+    label_keys: HashMap<Box<str>, usize>,
     version: u64,
     /// Those with facts, one of each zone in turn.
     order: Vec<NodeId>,
@@ -167,6 +169,12 @@ impl Nodes {
             .filter_map(|(id, slot)| Some((id, slot.facts.as_deref()?)))
     }
 
+    /// Those that can have a label: none if no node has it.
+    pub(super) fn described_with(&self, key: &str) -> impl Iterator<Item = (NodeId, &Node)> {
+        let has_any = self.label_keys.contains_key(key);
+        has_any.then(|| self.described()).into_iter().flatten()
+    }
+
     pub(super) fn get_mut(&mut self, id: NodeId) -> &mut NodeSlot {
         &mut self.slots[id]
     }
@@ -197,8 +205,25 @@ impl Nodes {
         let zone = slot.facts.as_deref().map(zone_of);
         self.order_is_old |= zone != facts.as_deref().map(zone_of);
         slot.room = facts.as_deref().map(Room::of).unwrap_or_default();
-        slot.facts = facts;
         slot.version = self.version;
+        let before = std::mem::replace(&mut slot.facts, facts);
+        let now = self.slots[id].facts.as_deref();
+        for (key, _) in now.iter().flat_map(|node| node.labels.iter()) {
+            match self.label_keys.get_mut(key) {
+                Some(nodes) => *nodes += 1,
+                None => {
+                    self.label_keys.insert(key.into(), 1);
+                }
+            }
+        }
+        for (key, _) in before.iter().flat_map(|node| node.labels.iter()) {
+            if let Some(nodes) = self.label_keys.get_mut(key) {
+                *nodes -= 1;
+                if *nodes == 0 {
+                    self.label_keys.remove(key);
+                }
+            }
+        }
     }
 
     /// Forgets a node that was not described and has no pods.

@@ -41,11 +41,12 @@ pub(super) struct Pickers {
     scratch: String,
 }
 
-/// Where a picker is found: the namespace, if it names all it can include, and a label with its value.
+/// Where a picker is found: the namespace, if it names all it can include, and a label, with its value if that matters.
 #[derive(Debug, Clone, Copy)]
 struct Place<'a> {
     namespace: Option<&'a str>,
-    label: (&'a str, &'a str),
+    key: &'a str,
+    value: Option<&'a str>,
 }
 
 impl Place<'_> {
@@ -55,7 +56,7 @@ impl Place<'_> {
         if let Some(namespace) = self.namespace {
             text.push_str(namespace);
         }
-        for part in [self.label.0, self.label.1] {
+        for part in std::iter::once(self.key).chain(self.value) {
             text.push('\0');
             text.push_str(part);
         }
@@ -101,6 +102,11 @@ impl Pickers {
         (id, true)
     }
 
+    /// One more use of a picker that is in use.
+    pub(super) fn share(&mut self, id: PickerId) {
+        self.slots[id].users += 1;
+    }
+
     /// Whether that was the last use: then it is still there, and goes with [`Pickers::remove`].
     pub(super) fn release(&mut self, id: PickerId) -> bool {
         let slot = &mut self.slots[id];
@@ -138,11 +144,18 @@ impl Pickers {
             picking.extend(candidates.filter(|id| self.picks(*id, pod, namespace_labels)));
         };
         look_at(&self.anywhere);
-        for label in pod.labels.iter() {
+        for (key, value) in pod.labels.iter() {
             for namespace in [None, Some(&*pod.key.namespace)] {
-                Place { namespace, label }.write(&mut text);
-                if let Some(candidates) = self.by_place.get(&*text) {
-                    look_at(candidates);
+                for value in [None, Some(value)] {
+                    let place = Place {
+                        namespace,
+                        key,
+                        value,
+                    };
+                    place.write(&mut text);
+                    if let Some(candidates) = self.by_place.get(&*text) {
+                        look_at(candidates);
+                    }
                 }
             }
         }
@@ -183,7 +196,7 @@ impl Pickers {
                 let leading = members.iter();
                 let leading = leading.filter_map(|id| self.leading(&self.slots.get(*id)?.rule));
                 leading.min_by_key(|picker| {
-                    needed_label(picker).map_or(usize::MAX, |(_, values)| values.len())
+                    NeededLabel::of(picker).map_or(usize::MAX, |label| label.breadth())
                 })
             }
         }
@@ -215,8 +228,12 @@ impl Pickers {
         let Some(picker) = self.leading(rule) else {
             return Vec::new();
         };
-        let Some((key, values)) = needed_label(picker) else {
+        let Some(NeededLabel { key, values }) = NeededLabel::of(picker) else {
             return Vec::new();
+        };
+        let values: Vec<Option<&str>> = match values {
+            Some(values) => values.iter().map(|value| Some(&**value)).collect(),
+            None => vec![None],
         };
         let namespaces: Vec<Option<&str>> = match picker.namespaces.fixed_names() {
             Some(names) => names.iter().map(|name| Some(&**name)).collect(),
@@ -228,9 +245,13 @@ impl Pickers {
         let mut text = String::new();
         let mut places = Vec::with_capacity(namespaces.len() * values.len());
         for namespace in namespaces {
-            for value in values {
-                let label = (key, &**value);
-                Place { namespace, label }.write(&mut text);
+            for value in values.iter().copied() {
+                let place = Place {
+                    namespace,
+                    key,
+                    value,
+                };
+                place.write(&mut text);
                 places.push(Box::from(&*text));
             }
         }
@@ -240,14 +261,30 @@ impl Pickers {
     }
 }
 
-/// A label that every pod has that is picked, with the values that it may have: that with the fewest.
-pub(super) fn needed_label(picker: &Picker) -> Option<(&str, &[Box<str>])> {
-    let requirements = picker.selector.requirements()?.iter();
-    requirements
-        .filter_map(|requirement: &Requirement| {
-            Some((requirement.key(), requirement.exact_values()?))
-        })
-        .min_by_key(|(_, values)| values.len())
+/// A label that every pod has that is picked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NeededLabel<'p> {
+    pub(super) key: &'p str,
+    /// What it may be; `None` is anything.
+    pub(super) values: Option<&'p [Box<str>]>,
+}
+
+impl<'p> NeededLabel<'p> {
+    /// The one with the fewest values.
+    pub(super) fn of(picker: &'p Picker) -> Option<NeededLabel<'p>> {
+        let requirements = picker.selector.requirements()?.iter();
+        requirements
+            .filter(|requirement| requirement.needs_label())
+            .map(|requirement: &Requirement| NeededLabel {
+                key: requirement.key(),
+                values: requirement.exact_values(),
+            })
+            .min_by_key(NeededLabel::breadth)
+    }
+
+    fn breadth(&self) -> usize {
+        self.values.map_or(usize::MAX - 1, <[_]>::len)
+    }
 }
 
 #[cfg(test)]

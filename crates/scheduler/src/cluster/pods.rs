@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::ids::{IdSet, NodeId, PickerId, PodId, TermId};
-use super::pickers::needed_label;
+use super::pickers::NeededLabel;
 use super::slots::Slots;
 use crate::model::{Labels, Picker, Pod};
 
@@ -108,10 +108,13 @@ impl Pods {
 
     /// Those among which all are that a picker picks, and as few others as can be told by an index.
     pub fn candidates(&self, picker: &Picker) -> Vec<PodId> {
-        let by_label = needed_label(picker).map(|(key, values)| {
-            let values = values.iter();
-            let found = values.filter_map(|value| self.by_label.get(&*pair(key, value)));
-            found.collect::<Vec<_>>()
+        let by_label = NeededLabel::of(picker).map(|label| match label.values {
+            Some(values) => {
+                let values = values.iter();
+                let found = values.filter_map(|value| self.by_label.get(&*pair(label.key, value)));
+                found.collect::<Vec<_>>()
+            }
+            None => self.by_label.get(label.key).into_iter().collect(),
         });
         let by_namespace = picker.namespaces.fixed_names().map(|names| {
             let names = names.iter();
@@ -168,10 +171,12 @@ impl Pods {
 }
 
 fn places(labels: &Labels) -> impl Iterator<Item = Box<str>> {
-    labels.iter().map(|(key, value)| pair(key, value))
+    labels
+        .iter()
+        .flat_map(|(key, value)| [pair(key, value), key.into()])
 }
 
-/// Neither keys nor values have a control character in them.
+/// A label with its value; without, it is the key alone. Neither keys nor values have a control character in them.
 fn pair(key: &str, value: &str) -> Box<str> {
     format!("{key}\0{value}").into()
 }

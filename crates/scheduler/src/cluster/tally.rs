@@ -6,17 +6,11 @@ use super::ids::{Domain, IdMap};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
     sums: IdMap<Domain, i64>,
-    total: i64,
 }
 
 impl Tally {
     pub fn at(&self, domain: Domain) -> i64 {
         self.sums.get(&domain).copied().unwrap_or_default()
-    }
-
-    /// Over all domains.
-    pub fn total(&self) -> i64 {
-        self.total
     }
 
     /// Whether it is zero everywhere.
@@ -29,7 +23,6 @@ impl Tally {
     }
 
     pub(super) fn add(&mut self, domain: Domain, amount: i64) {
-        self.total += amount;
         let sum = self.sums.entry(domain).or_default();
         *sum += amount;
         if *sum == 0 {

@@ -61,18 +61,22 @@ impl Topology {
     }
 
     fn place(&mut self, id: NodeId, node: Option<&Node>) {
-        if self.of_node.len() <= id.index() {
+        let before = self.domain(id);
+        let now = match &self.key {
+            None => node.map(|_| Domain::from_index(id.index())),
+            Some(key) => {
+                let value = node.and_then(|node| node.labels.get(key)).map(Box::from);
+                value.map(|value| self.enter(value))
+            }
+        };
+        // A label that no node has takes no room: whoever makes pods can name any number of them.
+        if now.is_some() && self.of_node.len() <= id.index() {
             self.of_node.resize(id.index() + 1, None);
         }
-        let Some(key) = &self.key else {
-            self.of_node[id.index()] = node.map(|_| Domain::from_index(id.index()));
-            return;
-        };
-        let value = node.and_then(|node| node.labels.get(key)).map(Box::from);
-        let before = self.of_node[id.index()];
-        let now = value.map(|value| self.enter(value));
-        self.of_node[id.index()] = now;
-        if let Some(before) = before {
+        if let Some(place) = self.of_node.get_mut(id.index()) {
+            *place = now;
+        }
+        if let Some(before) = before.filter(|_| self.key.is_some()) {
             self.leave(before);
         }
     }

@@ -13,9 +13,19 @@ pub struct NodeSelector {
     pub labels: Option<Selector>,
     /// `None` asks for nothing; of some, one must match.
     pub terms: Option<Box<[NodeTerm]>>,
+    /// Follows from the terms, and is asked for in every decision.
+    names: Option<Box<[Box<str>]>>,
 }
 
 impl NodeSelector {
+    pub fn new(labels: Option<Selector>, terms: Option<Box<[NodeTerm]>>) -> NodeSelector {
+        NodeSelector {
+            names: terms.as_deref().and_then(names),
+            labels,
+            terms,
+        }
+    }
+
     pub fn is_everything(&self) -> bool {
         self.labels.is_none() && self.terms.is_none()
     }
@@ -30,19 +40,24 @@ impl NodeSelector {
     }
 
     /// The only nodes that can match, where each term names one; each name once. Empty if each term contradicts itself.
-    pub fn names(&self) -> Option<Vec<&str>> {
-        let terms = self.terms.as_ref().filter(|terms| !terms.is_empty())?;
-        let mut all = Vec::new();
-        for term in terms {
-            let wanted = term.fields.iter();
-            let mut wanted = wanted.filter(|field| field.wanted == NodeMatch::Is);
-            let name = &*wanted.next()?.name;
-            if wanted.all(|other| &*other.name == name) && !all.contains(&name) {
-                all.push(name);
-            }
-        }
-        Some(all)
+    pub fn names(&self) -> Option<&[Box<str>]> {
+        self.names.as_deref()
     }
+}
+
+fn names(terms: &[NodeTerm]) -> Option<Box<[Box<str>]>> {
+    let mut all = Vec::new();
+    for term in terms {
+        let wanted = term.fields.iter();
+        let mut wanted = wanted.filter(|field| field.wanted == NodeMatch::Is);
+        let name = &wanted.next()?.name;
+        if wanted.all(|other| other.name == *name) {
+            all.push(name.clone());
+        }
+    }
+    all.sort_unstable();
+    all.dedup();
+    (!terms.is_empty()).then(|| all.into())
 }
 
 /// Requirements that must all hold.

@@ -66,6 +66,68 @@ pub struct Pod {
 }
 
 impl Pod {
+    /// Whether another state of the pod asks for, takes and counts the same. What is only remembered may differ: when it
+    /// began, and, of a pod that has a place, where it was to go.
+    pub fn is_same_for(&self, other: &Pod, has_place: bool) -> bool {
+        let Pod {
+            key,
+            uid,
+            resource_version: _,
+            labels,
+            created: _,
+            started: _,
+            is_terminating,
+            is_preempted,
+            is_terminal,
+            scheduler_name,
+            node_name: _,
+            nominated_node_name,
+            scheduling_gates,
+            priority,
+            preemption_policy,
+            requests,
+            assumed_milli_cpu,
+            assumed_memory,
+            ports,
+            images,
+            containers,
+            nodes,
+            preferred_nodes,
+            tolerations,
+            affinity,
+            anti_affinity,
+            spread,
+            controller,
+            claims,
+        } = self;
+        let waits_alike = *is_preempted == other.is_preempted
+            && *nominated_node_name == other.nominated_node_name
+            && *scheduling_gates == other.scheduling_gates;
+        (has_place || waits_alike)
+            && *key == other.key
+            && *uid == other.uid
+            && *labels == other.labels
+            && *is_terminating == other.is_terminating
+            && *is_terminal == other.is_terminal
+            && *scheduler_name == other.scheduler_name
+            && *priority == other.priority
+            && *preemption_policy == other.preemption_policy
+            && *requests == other.requests
+            && *assumed_milli_cpu == other.assumed_milli_cpu
+            && *assumed_memory == other.assumed_memory
+            && *ports == other.ports
+            && *images == other.images
+            && *containers == other.containers
+            && *nodes == other.nodes
+            && *preferred_nodes == other.preferred_nodes
+            && *tolerations == other.tolerations
+            && *affinity == other.affinity
+            && *anti_affinity == other.anti_affinity
+            && *spread == other.spread
+            && *controller == other.controller
+            && *claims == other.claims
+    }
+
     /// As it is read with the gate `PodAffinityNamespaceSelector` off.
     pub fn forget_namespace_selectors(&mut self) {
         for affinity in [&mut self.affinity, &mut self.anti_affinity] {

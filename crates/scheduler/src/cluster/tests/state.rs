@@ -56,10 +56,7 @@ fn term(cluster: &Cluster, slot: &TermSlot) -> String {
         &slot.attached,
         &slot.preferring,
     ];
-    let sums = tallies.map(|tally| {
-        assert_eq!(tally.total(), tally.iter().map(|(_, sum)| sum).sum::<i64>());
-        sums(cluster, topology, tally)
-    });
+    let sums = tallies.map(|tally| sums(cluster, topology, tally));
     let key = topology.key().unwrap_or("each node");
     let (users, rule) = (slot.users(), rule(cluster, slot.picker));
     format!("term: {users} users, by {key}: {sums:?}, {rule}")

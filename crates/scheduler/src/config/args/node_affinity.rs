@@ -25,12 +25,7 @@ pub(super) fn read(args: &Args, path: &Path<'_>, errors: &mut ErrorList) -> Adde
     let path = path.child("addedAffinity");
     let terms = required(added, &path, errors);
     AddedAffinity {
-        required: terms.map(|terms| {
-            Arc::new(NodeSelector {
-                labels: None,
-                terms: Some(terms),
-            })
-        }),
+        required: terms.map(|terms| Arc::new(NodeSelector::new(None, Some(terms)))),
         preferred: preferred(added, &path, errors),
     }
 }

@@ -255,15 +255,15 @@ impl Spec<'_> {
         let labels = self.node_selector.iter();
         let labels = labels.map(|(key, value)| (&**key, &**value));
         let terms = self.affinity.node_affinity.required.as_ref();
-        NodeSelector {
-            labels: (!self.node_selector.is_empty()).then(|| Selector::from_labels(labels)),
-            terms: terms.map(|required| {
+        NodeSelector::new(
+            (!self.node_selector.is_empty()).then(|| Selector::from_labels(labels)),
+            terms.map(|required| {
                 let terms = required.node_selector_terms.iter();
                 terms
                     .filter_map(super::affinity::WireNodeTerm::read)
                     .collect()
             }),
-        }
+        )
     }
 
     fn preferred_nodes(&self) -> Arc<[(crate::model::NodeTerm, i32)]> {

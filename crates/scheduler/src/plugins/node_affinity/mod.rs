@@ -111,7 +111,7 @@ impl Plugin for NodeAffinity {
             node.filter(|node| nodes.facts(*node).is_some())
         };
         Ok(Filtering {
-            only: names.map(|names| names.into_iter().filter_map(found).collect()),
+            only: names.map(|names| names.iter().filter_map(|name| found(name)).collect()),
             filter: Some(Box::new(AffinityFilter {
                 added,
                 own,
