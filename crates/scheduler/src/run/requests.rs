@@ -17,6 +17,8 @@ use crate::model::{Pod, PodKey};
 
 /// A request that takes longer has been lost, or may as well have been.
 const REQUEST_MAX: Duration = Duration::from_secs(10);
+/// A server that has too much to do is asked again after this, for as long as a request may take.
+const BUSY_PAUSE: Duration = Duration::from_millis(50);
 /// Between two attempts to find out what became of one.
 const PAUSE: Duration = Duration::from_millis(500);
 /// What a condition says of its time is no finer than this.
@@ -51,7 +53,7 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    fn is_not_found(&self) -> bool {
+    pub(super) fn is_not_found(&self) -> bool {
         matches!(self, Failure::Refused { code: 404, .. })
     }
 
@@ -235,7 +237,7 @@ impl Server {
         }
     }
 
-    /// Sends a request now, or never.
+    /// Sends a request, again while the server says that it has too much to do.
     pub(super) async fn send(
         &self,
         method: Method,
@@ -247,6 +249,27 @@ impl Server {
             Value::Null => Vec::new(),
             body => body.to_string().into_bytes(),
         };
+        let until = Instant::now() + REQUEST_MAX;
+        loop {
+            let body = body.clone();
+            let sent = self.send_once(method.clone(), path, content_type, body);
+            match sent.await {
+                Err(Failure::Refused { code: 429, .. }) if Instant::now() < until => {
+                    sleep(BUSY_PAUSE).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Sends a request now, or never.
+    async fn send_once(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Vec<u8>,
+    ) -> Result<Vec<u8>, Failure> {
         let request = Request::builder()
             .method(method)
             .uri(path)

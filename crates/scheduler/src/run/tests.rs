@@ -159,6 +159,21 @@ async fn what_became_of_a_binding_is_found_out() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_has_too_much_to_do_is_asked_again() {
+    let mut times = 0;
+    let (server, asked) = server(move |_, _, _| {
+        times += 1;
+        if times < 4 {
+            refused(429)
+        } else {
+            ok(json!({}))
+        }
+    });
+    assert_eq!(server.bind(&pod("7"), "7", "n1").await, Bound::Yes);
+    assert_eq!(steps(&asked), ["POST binding"; 4]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_change_that_changes_nothing_is_made_again() {
     let mut touches = 0;
     let (server, asked) = server(move |_, _, _| {

@@ -177,6 +177,8 @@ impl Writer {
                 waits.note(&mut written);
                 self.tell_why(&waits);
             }
+            // What is gone says nothing any more.
+            Err(failure) if failure.is_not_found() => self.lanes.forget(&waits.pod.uid),
             Err(failure) => {
                 tracing::info!(pod = %waits.pod.key, %failure, "why it waits cannot be written");
             }
