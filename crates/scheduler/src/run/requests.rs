@@ -79,6 +79,8 @@ struct Wire<'a> {
     metadata: Metadata<'a>,
     #[serde(borrow, deserialize_with = "or_default")]
     spec: Spec<'a>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    status: Status<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -99,6 +101,26 @@ struct Spec<'a> {
     node_name: Text<'a>,
 }
 
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Status<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    conditions: Vec<Condition<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Condition<'a> {
+    #[serde(borrow, rename = "type")]
+    type_: Text<'a>,
+    #[serde(borrow)]
+    status: Text<'a>,
+    #[serde(borrow)]
+    reason: Text<'a>,
+    #[serde(borrow)]
+    message: Text<'a>,
+}
+
 /// How a pod is now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Current {
@@ -106,6 +128,8 @@ pub(super) struct Current {
     pub(super) version: String,
     pub(super) node: String,
     pub(super) is_terminating: bool,
+    /// Why it has no node, if it says so: the reason and the message.
+    pub(super) waits: Option<(String, String)>,
 }
 
 impl Server {
@@ -334,7 +358,17 @@ fn current(json: &[u8]) -> Result<Current, Failure> {
         version: wire.metadata.resource_version.to_string(),
         node: wire.spec.node_name.to_string(),
         is_terminating: !wire.metadata.deletion_timestamp.is_empty(),
+        waits: wire.status.waits(),
     })
+}
+
+impl Status<'_> {
+    fn waits(&self) -> Option<(String, String)> {
+        let mut conditions = self.conditions.iter();
+        let condition = conditions.find(|one| &*one.type_ == "PodScheduled")?;
+        let is_false = &*condition.status == "False";
+        is_false.then(|| (condition.reason.to_string(), condition.message.to_string()))
+    }
 }
 
 /// What a Status says.
