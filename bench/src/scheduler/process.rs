@@ -35,6 +35,8 @@ impl Scheduler {
             Program::Rhumb { program, flags } => {
                 let mut command = Command::new(program);
                 command.arg("scheduler").arg("--kubeconfig").arg(kubeconfig);
+                // One that is held for long would lose a lease, as the other would.
+                command.args(["--leader-elect=false", "--metrics-address="]);
                 command.args(flags);
                 command
             }

@@ -9,8 +9,8 @@ use rhumb_client::Election;
 use rhumb_client::leader::Times;
 use rhumb_meta::validation::dns1123_subdomain;
 use rhumb_scheduler::config::Config;
-use rhumb_scheduler::engine::Engine;
-use rhumb_scheduler::metrics::Metrics;
+use rhumb_scheduler::engine::{Engine, Settings};
+use rhumb_scheduler::metrics::{Metrics, Stopwatch};
 use rhumb_scheduler::run::Options;
 
 /// What a file says, or what holds where none is named.
@@ -49,10 +49,16 @@ pub(crate) fn options(config: Config, identity: String, metrics: Arc<Metrics>) -
     let names: HashSet<Box<str>> = names
         .map(|profile| profile.scheduler_name.as_str().into())
         .collect();
+    let counted = metrics.clone();
     Ok(Options {
         election,
         scheduler_names: names,
-        engine: Arc::new(move || Engine::new(config.settings())),
+        engine: Arc::new(move || {
+            Engine::new(Settings {
+                observer: Some(Arc::new(Stopwatch::new(counted.clone()))),
+                ..config.settings()
+            })
+        }),
         metrics,
     })
 }

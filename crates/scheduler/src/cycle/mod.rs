@@ -2,12 +2,14 @@
 
 mod message;
 mod nominations;
+mod observer;
 mod profile;
 mod search;
 mod shuffle;
 
 pub use message::{NO_NODES, message_of};
 pub use nominations::{Nomination, Nominations};
+pub use observer::{Observer, Point};
 pub use profile::{Enabled, Profile};
 pub use search::{Checks, Search};
 pub use shuffle::Shuffle;
@@ -74,14 +76,29 @@ impl Profile {
         let Some(slot) = cluster.pods().get(pod) else {
             return Decision::Nowhere(Diagnosis::default());
         };
+        let observer = search.begin();
+        let begun = observer.as_ref().map(|observer| observer.now());
         let checks = match self.checks(slot, cluster) {
-            Ok(checks) => checks,
+            Ok(checks) => checks.observed(self, observer.as_ref()),
             Err(why) => return Decision::Nowhere(Diagnosis::everywhere(why)),
         };
         let mut found = Found::default();
         let percentage = self.percentage_of_nodes_to_score;
         search.find(&mut found, cluster, &checks, percentage, |_| false);
-        self.conclude(slot, cluster, search, found, &checks, &HashMap::new())
+        if let (Some(observer), Some(begun)) = (&observer, begun) {
+            let took = observer.now().saturating_sub(begun);
+            let is_refused = found.possible.is_empty();
+            observer.point_took(&self.scheduler_name, Point::Filter, is_refused, took);
+        }
+        self.conclude(
+            slot,
+            cluster,
+            search,
+            found,
+            &checks,
+            &HashMap::new(),
+            observer.as_deref(),
+        )
     }
 
     /// Decides about a pod with regard to places that are kept for others, and to the one that is kept for it. Others
@@ -120,7 +137,7 @@ impl Profile {
                 nominations.keeps(cluster, node, pod, slot.facts.priority)
             });
             if found.kept.is_empty() {
-                return self.conclude(slot, cluster, search, found, &checks, &words);
+                return self.conclude(slot, cluster, search, found, &checks, &words, None);
             }
             drop(checks);
             for node in std::mem::take(&mut found.kept) {
@@ -143,6 +160,7 @@ impl Profile {
         found: Found,
         checks: &Checks<'_>,
         words: &HashMap<Objection, Vec<String>>,
+        observer: Option<&dyn Observer>,
     ) -> Decision {
         search.ended(&found);
         match found.possible.as_slice() {
@@ -152,7 +170,7 @@ impl Profile {
                 Decision::Nowhere(diagnosis)
             }
             possible => Decision::Place {
-                node: self.best(pod, cluster, possible, &mut search.shuffle),
+                node: self.best(pod, cluster, possible, &mut search.shuffle, observer),
                 looked_at: found.looked_at,
                 possible: possible.len(),
             },
@@ -235,11 +253,15 @@ impl Profile {
         cluster: &Cluster,
         possible: &[NodeId],
         shuffle: &mut Shuffle,
+        observer: Option<&dyn Observer>,
     ) -> NodeId {
         if let [only] = possible {
             return *only;
         }
-        let scores = self.scores(pod, cluster, possible);
+        let scores = match observer {
+            None => self.scores(pod, cluster, possible),
+            Some(observer) => self.scores_observed(pod, cluster, possible, observer),
+        };
         let best = scores.iter().copied().max().unwrap_or_default();
         let mut chosen = (possible[0], 0);
         for (node, score) in possible.iter().zip(scores) {
@@ -257,9 +279,7 @@ impl Profile {
     pub fn scores(&self, pod: &PodSlot, cluster: &Cluster, nodes: &[NodeId]) -> Vec<i64> {
         let mut sums = vec![0; nodes.len()];
         self.each_score(pod, cluster, nodes, |enabled, scores| {
-            for (sum, score) in sums.iter_mut().zip(scores) {
-                *sum += score * enabled.weight;
-            }
+            enabled.add(scores, &mut sums);
         });
         sums
     }

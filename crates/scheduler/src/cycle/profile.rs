@@ -22,6 +22,15 @@ pub struct Enabled {
     pub weight: i64,
 }
 
+impl Enabled {
+    /// Adds what the plugin says of each node to what others say, by its weight.
+    pub(super) fn add(&self, scores: &[i64], sums: &mut [i64]) {
+        for (sum, score) in sums.iter_mut().zip(scores) {
+            *sum += score * self.weight;
+        }
+    }
+}
+
 impl Profile {
     /// Makes a cluster know what the plugins will ask for. To be called once, before the first decision.
     pub fn introduce(&self, cluster: &mut Cluster) {

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::Arc;
 
-use super::{Diagnosis, Objection, Shuffle};
+use super::{Diagnosis, Objection, Observer, Shuffle};
 use crate::cluster::{Cluster, NodeId};
 use crate::plugins::{Filtering, NodeFilter};
 
@@ -15,6 +16,8 @@ const ALL_BELOW: usize = 100;
 pub struct Search {
     start: usize,
     pub shuffle: Shuffle,
+    /// Who wants to know how long it takes.
+    observer: Option<Arc<dyn Observer>>,
 }
 
 /// The filters for one pod, in their order.
@@ -55,6 +58,16 @@ impl<'c> Checks<'c> {
             self.narrowed_by.push(plugin);
             self.only = Some(only);
         }
+    }
+
+    pub(super) fn map(
+        mut self,
+        change: impl Fn(usize, Box<dyn NodeFilter + 'c>) -> Box<dyn NodeFilter + 'c>,
+    ) -> Self {
+        let filters = self.filters.into_iter();
+        let filters = filters.map(|(plugin, filter)| (plugin, change(plugin, filter)));
+        self.filters = filters.collect();
+        self
     }
 
     /// What the first plugin says that objects to a node.
@@ -126,6 +139,21 @@ impl<'c> Checks<'c> {
 }
 
 impl Search {
+    pub fn observed_by(observer: Option<Arc<dyn Observer>>) -> Search {
+        Search {
+            observer,
+            ..Search::default()
+        }
+    }
+
+    /// Who looks at the decision that begins.
+    pub(super) fn begin(&self) -> Option<Arc<dyn Observer>> {
+        self.observer
+            .as_ref()
+            .filter(|observer| observer.begins())
+            .cloned()
+    }
+
     /// Looks at nodes until enough will do, from where the search before ended.
     pub(super) fn find(
         &mut self,

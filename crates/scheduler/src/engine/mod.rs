@@ -14,6 +14,7 @@ mod outcome;
 mod tests;
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use change::Change;
@@ -22,7 +23,7 @@ pub use outcome::{Nominated, Outcome, Pending, Reason};
 pub use crate::preemption::Preemption;
 
 use crate::cluster::Cluster;
-use crate::cycle::{Nominations, Profile, Search};
+use crate::cycle::{Nominations, Observer, Profile, Search};
 use crate::preemption::Budgets;
 use crate::queue::{Backoff, Queue};
 
@@ -36,6 +37,8 @@ pub struct Settings {
     pub pod_max_unschedulable: Duration,
     /// Whether terms of affinity may pick namespaces by label; if not, that is not read.
     pub namespace_selectors: bool,
+    /// Who wants to know how long plugins take.
+    pub observer: Option<Arc<dyn Observer>>,
 }
 
 impl Settings {
@@ -46,6 +49,7 @@ impl Settings {
             pod_max_backoff: Duration::from_secs(10),
             pod_max_unschedulable: Duration::from_secs(5 * 60),
             namespace_selectors: true,
+            observer: None,
         }
     }
 }
@@ -92,7 +96,7 @@ impl Engine {
             by_name,
             namespace_selectors: settings.namespace_selectors,
             cluster,
-            search: Search::default(),
+            search: Search::observed_by(settings.observer),
             queue: Queue::new(backoff, settings.pod_max_unschedulable),
             nominations: Nominations::default(),
             budgets: Budgets::default(),

@@ -1,6 +1,6 @@
 //! What the scheduler counts, for Prometheus; names, labels and buckets are upstream's where upstream has them.
 
-mod sampling;
+mod stopwatch;
 
 use std::fmt;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry as Exposition;
 
-pub use sampling::Sampling;
+pub use stopwatch::Stopwatch;
 
 use crate::engine::Pending;
 
@@ -55,12 +55,6 @@ struct Queue {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Incoming {
-    queue: &'static str,
-    event: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Point {
     extension_point: &'static str,
     status: &'static str,
@@ -87,7 +81,6 @@ pub struct Metrics {
     point_seconds: Family<Point, Histogram, fn() -> Histogram>,
     plugin_seconds: Family<PluginPoint, Histogram, fn() -> Histogram>,
     pending: Family<Queue, Gauge>,
-    incoming: Family<Incoming, Counter>,
     preemption_attempts: Counter,
     preemption_victims: Histogram,
     events_dropped: Counter,
@@ -113,7 +106,6 @@ impl Default for Metrics {
             point_seconds: Family::new_with_constructor(point_seconds),
             plugin_seconds: Family::new_with_constructor(plugin_seconds),
             pending: Family::default(),
-            incoming: Family::default(),
             preemption_attempts: Counter::default(),
             preemption_victims: Histogram::new(exponential_buckets(1.0, 2.0, 7)),
             events_dropped: Counter::default(),
@@ -160,12 +152,12 @@ impl Metrics {
         );
         exposition.register(
             "scheduler_framework_extension_point_duration_seconds",
-            "How long all plugins of an extension point took, of a part of all attempts",
+            "How long all plugins of an extension point took for a pod, of a part of all attempts",
             self.point_seconds.clone(),
         );
         exposition.register(
             "scheduler_plugin_execution_duration_seconds",
-            "How long a plugin took at an extension point, of a part of all attempts",
+            "How long a plugin took at an extension point for a pod and all nodes, of a part of all attempts",
             self.plugin_seconds.clone(),
         );
     }
@@ -175,11 +167,6 @@ impl Metrics {
             "scheduler_pending_pods",
             "Pods that wait, by queue",
             self.pending.clone(),
-        );
-        exposition.register(
-            "scheduler_queue_incoming_pods",
-            "Pods that came into a queue, by what brought them there",
-            self.incoming.clone(),
         );
         exposition.register(
             "scheduler_preemption_attempts",
@@ -253,13 +240,6 @@ impl Metrics {
         }
     }
 
-    /// A pod came into a queue because of an event, in upstream's words for both.
-    pub fn note_incoming(&self, queue: &'static str, event: &'static str) {
-        self.incoming
-            .get_or_create(&Incoming { queue, event })
-            .inc();
-    }
-
     pub fn note_preemption(&self, victims: usize) {
         self.preemption_attempts.inc();
         self.preemption_victims
@@ -321,7 +301,6 @@ mod tests {
             gated: 1,
             ..Pending::default()
         });
-        metrics.note_incoming("active", "UnscheduledPodAdd");
         metrics.note_preemption(3);
         metrics.note_extension_point("Filter", "Success", "default-scheduler", tick);
         metrics.note_plugin("InterPodAffinity", "Filter", "Unschedulable", tick);
@@ -339,7 +318,6 @@ mod tests {
             "scheduler_pending_pods{queue=\"active\"} 7",
             "scheduler_pending_pods{queue=\"backoff\"} 0",
             "scheduler_pending_pods{queue=\"gated\"} 1",
-            "scheduler_queue_incoming_pods_total{queue=\"active\",event=\"UnscheduledPodAdd\"} 1",
             "scheduler_preemption_attempts_total 1",
             "scheduler_preemption_victims_bucket{le=\"4.0\"} 1",
             "scheduler_framework_extension_point_duration_seconds_count{extension_point=\"Filter\",status=\"Success\",profile=\"default-scheduler\"} 1",

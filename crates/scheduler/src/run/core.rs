@@ -1,7 +1,7 @@
 //! The thread that decides: it takes in what has changed, decides about one pod, and so on.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
@@ -13,6 +13,8 @@ use crate::metrics::{Attempt, Metrics};
 
 /// Decisions after which the length of the queues is told, at the latest.
 const DECISIONS_UNTOLD_MAX: u32 = 256;
+/// How long it waits at least when there was nothing to decide.
+const IDLE_MIN: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 pub(super) struct Core {
@@ -28,15 +30,15 @@ impl Core {
     pub(super) fn run(mut self) {
         let mut changes = Vec::new();
         let mut is_idle = true;
+        let mut permission = Permission::Listen;
         let mut untold = 0;
         loop {
-            let until = match (is_idle, self.in_flight.has_room()) {
-                (false, true) => Some(Instant::now()),
-                (true, true) => self.engine.wakes_at(),
-                // Whoever makes room says so.
-                (_, false) => None,
+            let until = match permission {
+                Permission::Decide if self.in_flight.has_room() => self.resumes_at(is_idle),
+                // Whoever makes room, or lets it decide, says so.
+                _ => None,
             };
-            let permission = self.mailbox.take(&mut changes, until);
+            permission = self.mailbox.take(&mut changes, until);
             let now = Instant::now();
             for change in changes.drain(..) {
                 self.engine.apply(change, now);
@@ -53,6 +55,17 @@ impl Core {
                 untold = 0;
             }
         }
+    }
+
+    /// When to go on though nothing happens; `None` is never.
+    fn resumes_at(&self, is_idle: bool) -> Option<Instant> {
+        let now = Instant::now();
+        if !is_idle {
+            return Some(now);
+        }
+        // What is due and yet not decided must not keep this thread busy.
+        let due = self.engine.wakes_at()?;
+        Some(due.max(now + IDLE_MIN))
     }
 
     /// Whether there was something to decide.

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bindings that are asked for at a time. A store that commits in groups likes many.
-const BINDINGS_MAX: usize = 256;
+/// Bindings that are asked for at a time. A store that commits in groups likes many; a server lets in 200 writes of all
+/// who write, by default.
+const BINDINGS_MAX: usize = 100;
 /// Other things to be written that may wait.
 const WRITES_MAX: usize = 1024;
 

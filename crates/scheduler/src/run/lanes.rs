@@ -16,10 +16,11 @@ pub(super) struct Lane {
     pub(super) written: tokio::sync::Mutex<Written>,
 }
 
-/// What this process wrote last.
+/// What was written last, as far as this process knows.
 #[derive(Debug, Default)]
 pub(super) struct Written {
-    pub(super) condition: Option<(&'static str, String)>,
+    /// Why it waits: the reason and the message, by whomever they were written.
+    pub(super) condition: Option<(String, String)>,
     pub(super) nominated: Option<Box<str>>,
     /// The version before, and the one that it became by nothing but what was written.
     became: Option<(Box<str>, String)>,

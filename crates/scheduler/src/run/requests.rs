@@ -17,6 +17,8 @@ use crate::model::{Pod, PodKey};
 
 /// A request that takes longer has been lost, or may as well have been.
 const REQUEST_MAX: Duration = Duration::from_secs(10);
+/// A server that has too much to do is asked again after this, for as long as a request may take.
+const BUSY_PAUSE: Duration = Duration::from_millis(50);
 /// Between two attempts to find out what became of one.
 const PAUSE: Duration = Duration::from_millis(500);
 /// What a condition says of its time is no finer than this.
@@ -51,7 +53,7 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    fn is_not_found(&self) -> bool {
+    pub(super) fn is_not_found(&self) -> bool {
         matches!(self, Failure::Refused { code: 404, .. })
     }
 
@@ -77,6 +79,8 @@ struct Wire<'a> {
     metadata: Metadata<'a>,
     #[serde(borrow, deserialize_with = "or_default")]
     spec: Spec<'a>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    status: Status<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -97,6 +101,26 @@ struct Spec<'a> {
     node_name: Text<'a>,
 }
 
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Status<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    conditions: Vec<Condition<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Condition<'a> {
+    #[serde(borrow, rename = "type")]
+    type_: Text<'a>,
+    #[serde(borrow)]
+    status: Text<'a>,
+    #[serde(borrow)]
+    reason: Text<'a>,
+    #[serde(borrow)]
+    message: Text<'a>,
+}
+
 /// How a pod is now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Current {
@@ -104,6 +128,8 @@ pub(super) struct Current {
     pub(super) version: String,
     pub(super) node: String,
     pub(super) is_terminating: bool,
+    /// Why it has no node, if it says so: the reason and the message.
+    pub(super) waits: Option<(String, String)>,
 }
 
 impl Server {
@@ -235,7 +261,7 @@ impl Server {
         }
     }
 
-    /// Sends a request now, or never.
+    /// Sends a request, again while the server says that it has too much to do.
     pub(super) async fn send(
         &self,
         method: Method,
@@ -247,6 +273,27 @@ impl Server {
             Value::Null => Vec::new(),
             body => body.to_string().into_bytes(),
         };
+        let until = Instant::now() + REQUEST_MAX;
+        loop {
+            let body = body.clone();
+            let sent = self.send_once(method.clone(), path, content_type, body);
+            match sent.await {
+                Err(Failure::Refused { code: 429, .. }) if Instant::now() < until => {
+                    sleep(BUSY_PAUSE).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Sends a request now, or never.
+    async fn send_once(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Vec<u8>,
+    ) -> Result<Vec<u8>, Failure> {
         let request = Request::builder()
             .method(method)
             .uri(path)
@@ -311,7 +358,17 @@ fn current(json: &[u8]) -> Result<Current, Failure> {
         version: wire.metadata.resource_version.to_string(),
         node: wire.spec.node_name.to_string(),
         is_terminating: !wire.metadata.deletion_timestamp.is_empty(),
+        waits: wire.status.waits(),
     })
+}
+
+impl Status<'_> {
+    fn waits(&self) -> Option<(String, String)> {
+        let mut conditions = self.conditions.iter();
+        let condition = conditions.find(|one| &*one.type_ == "PodScheduled")?;
+        let is_false = &*condition.status == "False";
+        is_false.then(|| (condition.reason.to_string(), condition.message.to_string()))
+    }
 }
 
 /// What a Status says.

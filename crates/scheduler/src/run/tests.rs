@@ -159,6 +159,21 @@ async fn what_became_of_a_binding_is_found_out() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_has_too_much_to_do_is_asked_again() {
+    let mut times = 0;
+    let (server, asked) = server(move |_, _, _| {
+        times += 1;
+        if times < 4 {
+            refused(429)
+        } else {
+            ok(json!({}))
+        }
+    });
+    assert_eq!(server.bind(&pod("7"), "7", "n1").await, Bound::Yes);
+    assert_eq!(steps(&asked), ["POST binding"; 4]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_change_that_changes_nothing_is_made_again() {
     let mut touches = 0;
     let (server, asked) = server(move |_, _, _| {
@@ -334,6 +349,32 @@ async fn why_a_pod_waits_is_written_once_and_the_binding_knows_the_version_it_ma
     );
 }
 
+/// The one that led before said so, or the server did.
+#[tokio::test(start_paused = true)]
+async fn what_a_pod_says_already_is_not_written_again() {
+    let (server, asked) = server(|method, _, _| match method {
+        "GET" => ok(json!({
+            "metadata": {"name": "p", "uid": "u", "resourceVersion": "7"},
+            "status": {"conditions": [{
+                "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "a",
+            }]},
+        })),
+        _ => shown("u", "8", ""),
+    });
+    let (decided, _mailbox, _work) = writer(server);
+    for message in ["a", "b"] {
+        let begun = StdInstant::now();
+        let outcome = waits(message, Nominated::Unchanged);
+        decided.send(Decided { outcome, begun }).unwrap();
+        sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(steps(&asked)[..2], ["GET p", "PATCH status"]);
+    let body = &asked.lock().unwrap()[1].2;
+    let condition = &body["status"]["conditions"][0];
+    assert_eq!(condition["message"], "b");
+    assert!(condition.get("lastTransitionTime").is_none());
+}
+
 /// While one decision is being written, newer ones come: only the last of them counts then.
 #[tokio::test(start_paused = true)]
 async fn what_is_outdated_is_not_written() {
@@ -366,9 +407,11 @@ async fn a_pod_that_has_a_node_is_left_alone() {
     let begun = StdInstant::now();
     decided.send(Decided { outcome, begun }).unwrap();
     sleep(Duration::from_secs(1)).await;
-    let steps = steps(&asked);
-    assert_eq!(steps[..2], ["PATCH status", "GET p"]);
-    assert!(!steps[2..].iter().any(|step| step == "PATCH status"));
+    assert_eq!(steps(&asked)[..3], ["GET p", "PATCH status", "GET p"]);
+    let patches = steps(&asked)
+        .into_iter()
+        .filter(|step| step == "PATCH status");
+    assert_eq!(patches.count(), 1);
 }
 
 #[tokio::test(start_paused = true)]

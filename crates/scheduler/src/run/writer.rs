@@ -169,6 +169,12 @@ impl Writer {
         if lane.is_outdated(number) {
             return;
         }
+        if written.condition.is_none() {
+            // The server says of some pods itself why they wait, and one that led before may have said it.
+            let seen = self.server.look(&waits.pod.key).await;
+            let seen = seen.ok().flatten().filter(|now| now.uid == *waits.pod.uid);
+            written.condition = seen.and_then(|now| now.waits);
+        }
         let Some(status) = waits.status(&written) else {
             return;
         };
@@ -177,6 +183,8 @@ impl Writer {
                 waits.note(&mut written);
                 self.tell_why(&waits);
             }
+            // What is gone says nothing any more.
+            Err(failure) if failure.is_not_found() => self.lanes.forget(&waits.pod.uid),
             Err(failure) => {
                 tracing::info!(pod = %waits.pod.key, %failure, "why it waits cannot be written");
             }
@@ -275,7 +283,7 @@ impl Waits {
     fn status(&self, written: &Written) -> Option<Value> {
         let mut status = Map::new();
         let is_same = matches!(&written.condition, Some((reason, message))
-            if *reason == self.reason.as_str() && *message == self.message);
+            if reason == self.reason.as_str() && *message == self.message);
         if !is_same {
             let mut condition = json!({
                 "type": "PodScheduled",
@@ -304,7 +312,7 @@ impl Waits {
     }
 
     fn note(&self, written: &mut Written) {
-        written.condition = Some((self.reason.as_str(), self.message.clone()));
+        written.condition = Some((self.reason.as_str().to_owned(), self.message.clone()));
         match &self.nominated {
             Nominated::Unchanged => {}
             Nominated::Node(node) => written.nominated = Some(node.clone()),
