@@ -135,6 +135,8 @@ impl Server {
         });
         match self.send(Method::POST, &path, JSON, &body).await {
             Ok(_) => Bound::Yes,
+            // Whatever lies between may have sent it twice: then its own effect is in its way.
+            Err(Failure::Refused { code: 409, message }) => self.find_out(pod, node, message).await,
             Err(Failure::Refused { message, .. }) => Bound::No(message),
             Err(Failure::NotLeading) => Bound::NotLeading,
             Err(Failure::Unknown(problem)) => {
@@ -151,14 +153,24 @@ impl Server {
                 Ok(()) => return Bound::No(problem),
                 Err(Failure::NotLeading) => return Bound::NotLeading,
                 Err(failure) if failure.is_not_found() => return Bound::No(problem),
-                Err(failure) if failure.is_conflict() => match self.look(&pod.key).await {
-                    Ok(Some(now)) if now.uid == *pod.uid && now.node == node => return Bound::Yes,
-                    Ok(_) => return Bound::No(problem),
-                    Err(_) => {}
-                },
+                Err(failure) if failure.is_conflict() => {
+                    return self.find_out(pod, node, problem).await;
+                }
                 Err(_) => {}
             }
             sleep(PAUSE).await;
+        }
+    }
+
+    /// What became of a binding that can have no effect any more.
+    async fn find_out(&self, pod: &Pod, node: &str, problem: String) -> Bound {
+        loop {
+            match self.look(&pod.key).await {
+                Ok(Some(now)) if now.uid == *pod.uid && now.node == node => return Bound::Yes,
+                Ok(_) => return Bound::No(problem),
+                Err(Failure::NotLeading) => return Bound::NotLeading,
+                Err(_) => sleep(PAUSE).await,
+            }
         }
     }
 

@@ -86,12 +86,30 @@ async fn a_binding_names_what_it_was_decided_on() {
 #[tokio::test(start_paused = true)]
 async fn what_became_of_a_binding_is_found_out() {
     type Say = fn(&str, &str) -> Answer;
-    let table: [(&str, Say, Bound, &[&str]); 7] = [
+    let table: [(&str, Say, Bound, &[&str]); 9] = [
         (
             "refused",
-            |_, _| refused(409),
+            |_, _| refused(403),
             Bound::No("no".to_owned()),
             &["POST binding"],
+        ),
+        (
+            "sent twice by whatever lies between: its own effect is in its way",
+            |method, _| match method {
+                "POST" => refused(409),
+                _ => shown("u", "8", "n1"),
+            },
+            Bound::Yes,
+            &["POST binding", "GET p"],
+        ),
+        (
+            "the pod has changed",
+            |method, _| match method {
+                "POST" => refused(409),
+                _ => shown("u", "8", ""),
+            },
+            Bound::No("no".to_owned()),
+            &["POST binding", "GET p"],
         ),
         (
             "lost, and the pod can be changed: it can have no effect any more",
