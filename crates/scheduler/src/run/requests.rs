@@ -17,10 +17,13 @@ use crate::model::{Pod, PodKey};
 
 /// A request that takes longer has been lost, or may as well have been.
 const REQUEST_MAX: Duration = Duration::from_secs(10);
-/// A server that has too much to do is asked again after this, for as long as a request may take.
+/// A server that has too much to do is asked again after this, and then after twice as long each time.
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
+const BUSY_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Between two attempts to find out what became of one.
 const PAUSE: Duration = Duration::from_millis(500);
+/// How often a pod is told to go that somebody else wrote at the same time.
+const EVICTIONS_MAX: usize = 3;
 /// What a condition says of its time is no finer than this.
 const CONDITION_TICK: Duration = Duration::from_secs(1);
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -225,6 +228,28 @@ impl Server {
 
     /// Takes a pod away to make room, and has it say why. One that is gone already is what was wanted.
     pub(super) async fn evict(&self, victim: &Pod, scheduler: &str) -> Result<(), Failure> {
+        let mut attempts = 1;
+        loop {
+            match self.evict_once(victim, scheduler).await {
+                Err(failure) if failure.is_not_found() => return Ok(()),
+                // It is another pod by now, or somebody wrote at the same time.
+                Err(failure) if failure.is_conflict() => {
+                    let current = self.look(&victim.key).await?;
+                    if current.is_none_or(|now| now.uid != *victim.uid) {
+                        return Ok(());
+                    }
+                    if attempts == EVICTIONS_MAX {
+                        return Err(failure);
+                    }
+                }
+                evicted => return evicted,
+            }
+            attempts += 1;
+        }
+    }
+
+    /// Has a pod say why it goes, and takes it away.
+    async fn evict_once(&self, victim: &Pod, scheduler: &str) -> Result<(), Failure> {
         let message = format!("{scheduler}: preempting to accommodate a higher priority pod");
         let patch = json!({
             "metadata": {"uid": victim.uid},
@@ -234,22 +259,17 @@ impl Server {
                 "lastTransitionTime": now(),
             }]},
         });
-        let is_gone = |failure: &Failure| failure.is_not_found() || failure.is_conflict();
-        match self.patch_status(&victim.key, &patch).await {
-            Err(failure) if is_gone(&failure) => return Ok(()),
-            patched => drop(patched?),
-        }
+        self.patch_status(&victim.key, &patch).await?;
         let options = json!({
             "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": victim.uid},
         });
         let path = path_of(&victim.key);
-        match self.send(Method::DELETE, &path, JSON, &options).await {
-            Err(failure) if !is_gone(&failure) => Err(failure),
-            _ => Ok(()),
-        }
+        self.send(Method::DELETE, &path, JSON, &options).await?;
+        Ok(())
     }
 
-    /// Sends a request, again while the server says that it has too much to do.
+    /// Sends a request, again while the server says that it has too much to do: then nothing was done, and whoever waits
+    /// here asks for nothing else.
     pub(super) async fn send(
         &self,
         method: Method,
@@ -261,13 +281,14 @@ impl Server {
             Value::Null => Vec::new(),
             body => body.to_string().into_bytes(),
         };
-        let until = Instant::now() + REQUEST_MAX;
+        let mut pause = BUSY_PAUSE;
         loop {
             let body = body.clone();
             let sent = self.send_once(method.clone(), path, content_type, body);
             match sent.await {
-                Err(Failure::Refused { code: 429, .. }) if Instant::now() < until => {
-                    sleep(BUSY_PAUSE).await;
+                Err(Failure::Refused { code: 429, .. }) => {
+                    sleep(pause).await;
+                    pause = (pause * 2).min(BUSY_PAUSE_MAX);
                 }
                 answer => return answer,
             }

@@ -1,0 +1,193 @@
+//! What was decided, as it is written.
+
+use super::*;
+
+/// A writer, and what it was asked to write.
+fn writer(server: Server) -> (mpsc::UnboundedSender<Decided>, Arc<Mailbox>, JoinSet<()>) {
+    let mailbox = Arc::new(Mailbox::new(0));
+    let in_flight = Arc::<InFlight>::default();
+    let metrics = Arc::<Metrics>::default();
+    let teller = Teller::start(server.clone(), in_flight.clone(), metrics.clone());
+    // Nobody counts down what the thread that decides did not count up.
+    for _ in 0..100 {
+        in_flight.begin_binding();
+        in_flight.begin_write();
+    }
+    let writer = Writer::new(
+        server,
+        mailbox.clone(),
+        Arc::default(),
+        in_flight,
+        metrics,
+        teller,
+    );
+    let (decided, to_write) = mpsc::unbounded_channel();
+    let mut work = JoinSet::new();
+    work.spawn(Arc::new(writer).run(to_write));
+    (decided, mailbox, work)
+}
+
+fn waits(message: &str, nominated: Nominated) -> Outcome {
+    Outcome::Pending {
+        pod: Arc::new(pod("7")),
+        reason: Reason::Unschedulable,
+        message: message.to_owned(),
+        nominated,
+        victims: Vec::new(),
+        attempts: 1,
+    }
+}
+
+fn binds() -> Outcome {
+    Outcome::Bind {
+        pod: Arc::new(pod("7")),
+        node: "n1".into(),
+        attempts: 1,
+        waited: Duration::ZERO,
+        looked_at: 1,
+        possible: 1,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn why_a_pod_waits_is_written_once_and_the_binding_knows_the_version_it_made() {
+    let mut version = 7;
+    let (server, asked) = server(move |method, end, _| match (method, end) {
+        ("PATCH", "status") => {
+            version += 1;
+            shown("u", &version.to_string(), "")
+        }
+        _ => ok(json!({})),
+    });
+    let (decided, mailbox, _work) = writer(server);
+    let say = async |outcome: Outcome| {
+        let begun = StdInstant::now();
+        decided.send(Decided { outcome, begun }).unwrap();
+        sleep(Duration::from_secs(1)).await;
+    };
+    say(waits("a", Nominated::Unchanged)).await;
+    say(waits("a", Nominated::Unchanged)).await;
+    say(waits("b", Nominated::Node("n9".into()))).await;
+    say(waits("b", Nominated::Node("n9".into()))).await;
+    say(waits("b", Nominated::Nowhere)).await;
+    say(binds()).await;
+    let asked = asked.lock().unwrap();
+    let bodies = |end: &str| -> Vec<&Value> {
+        let with_end = asked.iter().filter(|(_, asked, _)| asked == end);
+        with_end.map(|(_, _, body)| body).collect()
+    };
+    let [first, second, third] = bodies("status")[..] else {
+        panic!("{asked:?}");
+    };
+    let condition = &first["status"]["conditions"][0];
+    assert_eq!(condition["reason"], "Unschedulable");
+    assert_eq!(condition["message"], "a");
+    assert!(condition["lastTransitionTime"].is_string());
+    assert_eq!(first["metadata"]["resourceVersion"], "7");
+    // It was not scheduled before either.
+    let condition = &second["status"]["conditions"][0];
+    assert_eq!(condition["message"], "b");
+    assert!(condition.get("lastTransitionTime").is_none());
+    assert_eq!(second["status"]["nominatedNodeName"], "n9");
+    assert_eq!(second["metadata"]["resourceVersion"], "8");
+    assert_eq!(third["status"], json!({"nominatedNodeName": null}));
+    let [binding] = bodies("binding")[..] else {
+        panic!("{asked:?}");
+    };
+    assert_eq!(binding["metadata"]["resourceVersion"], "10");
+    let reasons: Vec<&Value> = bodies("events")
+        .iter()
+        .map(|event| &event["reason"])
+        .collect();
+    assert_eq!(reasons.len(), 4, "{reasons:?}");
+    assert_eq!(*reasons[3], "Scheduled");
+    let mut changes = Vec::new();
+    mailbox.take(&mut changes, Some(StdInstant::now()));
+    assert!(
+        matches!(changes.as_slice(), [crate::engine::Change::Bound { uid }] if **uid == *"u"),
+        "{changes:?}"
+    );
+}
+
+/// While one decision is being written, newer ones come: only the last of them counts then.
+#[tokio::test(start_paused = true)]
+async fn what_is_outdated_is_not_written() {
+    let (server, asked) = server(|_, _, _| shown("u", "8", ""));
+    let (decided, _mailbox, _work) = writer(server);
+    for message in ["a", "b", "c"] {
+        let begun = StdInstant::now();
+        let outcome = waits(message, Nominated::Unchanged);
+        decided.send(Decided { outcome, begun }).unwrap();
+    }
+    sleep(Duration::from_secs(1)).await;
+    let asked = asked.lock().unwrap();
+    let written: Vec<&str> = asked
+        .iter()
+        .filter(|(_, end, _)| end == "status")
+        .filter_map(|(_, _, body)| body["status"]["conditions"][0]["message"].as_str())
+        .collect();
+    assert_eq!(written, ["a", "c"]);
+}
+
+/// The one who decided elsewhere was faster: a pod with a node is not said to have none.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_has_a_node_is_left_alone() {
+    let (server, asked) = server(|method, _, _| match method {
+        "PATCH" => refused(409),
+        _ => shown("u", "8", "n2"),
+    });
+    let (decided, _mailbox, _work) = writer(server);
+    let outcome = waits("a", Nominated::Unchanged);
+    let begun = StdInstant::now();
+    decided.send(Decided { outcome, begun }).unwrap();
+    sleep(Duration::from_secs(1)).await;
+    let steps = steps(&asked);
+    assert_eq!(steps[..2], ["PATCH status", "GET p"]);
+    assert!(!steps[2..].iter().any(|step| step == "PATCH status"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_make_room_say_why_and_whoever_cannot_is_told() {
+    let (server, asked) = server(|method, end, _| match (method, end) {
+        ("DELETE", "stays") => refused(403),
+        ("PATCH", _) => shown("u", "8", ""),
+        _ => ok(json!({})),
+    });
+    let (decided, mailbox, _work) = writer(server);
+    let victim = |name: &str| {
+        let mut victim = pod("5");
+        victim.key.name = name.into();
+        victim.uid = name.into();
+        Arc::new(victim)
+    };
+    let mut outcome = waits("a", Nominated::Node("n1".into()));
+    if let Outcome::Pending { victims, .. } = &mut outcome {
+        *victims = vec![victim("goes"), victim("stays")];
+    }
+    let begun = StdInstant::now();
+    decided.send(Decided { outcome, begun }).unwrap();
+    sleep(Duration::from_secs(1)).await;
+    let asked = asked.lock().unwrap();
+    let body = |wanted: (&str, &str), uid: &str| -> &Value {
+        let mut all = asked.iter();
+        let found = all.find(|(method, end, body)| {
+            (method.as_str(), end.as_str()) == wanted && body.to_string().contains(uid)
+        });
+        &found.unwrap_or_else(|| panic!("{wanted:?} in {asked:?}")).2
+    };
+    let condition = &body(("PATCH", "status"), "goes")["status"]["conditions"][0];
+    assert_eq!(condition["type"], "DisruptionTarget");
+    assert_eq!(condition["reason"], "PreemptionByScheduler");
+    assert_eq!(
+        condition["message"],
+        "s: preempting to accommodate a higher priority pod"
+    );
+    let deleted = body(("DELETE", "goes"), "goes");
+    assert_eq!(deleted["preconditions"], json!({"uid": "goes"}));
+    let mut changes = Vec::new();
+    mailbox.take(&mut changes, Some(StdInstant::now()));
+    assert!(
+        matches!(changes.as_slice(), [crate::engine::Change::NotEvicted { uid }] if **uid == *"u"),
+        "{changes:?}"
+    );
+}
