@@ -16,12 +16,15 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::model::{Pod, PodKey};
 
 /// A request that takes longer has been lost, or may as well have been.
-const REQUEST_MAX: Duration = Duration::from_secs(10);
+pub(super) const REQUEST_MAX: Duration = Duration::from_secs(10);
 /// A server that has too much to do is asked again after this, and then after twice as long each time.
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
 const BUSY_PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Between two attempts to find out what became of one.
+/// Between the first two attempts to find out what became of one, and between later ones.
 const PAUSE: Duration = Duration::from_millis(500);
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// Between two times that the same trouble is told.
+const COMPLAINTS: Duration = Duration::from_secs(60);
 /// How often a pod is told to go that somebody else wrote at the same time.
 const EVICTIONS_MAX: usize = 3;
 /// What a condition says of its time is no finer than this.
@@ -71,6 +74,8 @@ pub(super) enum Bound {
     Yes,
     /// It is not, and the request can have no effect any more.
     No(String),
+    /// It may be, or may still be going to be: see [`Server::settle`].
+    Unknown(String),
     NotLeading,
 }
 
@@ -124,7 +129,7 @@ impl Server {
         self.lead.is_sure(Instant::now())
     }
 
-    /// Puts a pod of this version on a node. What cannot be known is found out: an answer is definite.
+    /// Puts a pod of this version on a node.
     pub(super) async fn bind(&self, pod: &Pod, version: &str, node: &str) -> Bound {
         let path = format!("{}/binding", path_of(&pod.key));
         let body = json!({
@@ -142,38 +147,52 @@ impl Server {
             Err(Failure::Refused { code: 409, message }) => self.find_out(pod, node, message).await,
             Err(Failure::Refused { message, .. }) => Bound::No(message),
             Err(Failure::NotLeading) => Bound::NotLeading,
-            Err(Failure::Unknown(problem)) => {
-                tracing::warn!(pod = %pod.key, problem, "whether it is bound is not known");
-                self.settle(pod, version, node, problem).await
-            }
+            Err(Failure::Unknown(problem)) => Bound::Unknown(problem),
         }
     }
 
-    /// After a binding without an answer: either it has taken effect, or the pod is changed so that it cannot.
-    async fn settle(&self, pod: &Pod, version: &str, node: &str, problem: String) -> Bound {
+    /// After a binding without an answer: either it has taken effect, or the pod is changed so that it cannot. It takes
+    /// as long as it takes, and is never unknown then.
+    pub(super) async fn settle(
+        &self,
+        pod: &Pod,
+        version: &str,
+        node: &str,
+        problem: String,
+    ) -> Bound {
+        tracing::warn!(pod = %pod.key, problem, "whether it is bound is not known");
+        let mut complained = Instant::now();
+        let mut pause = PAUSE;
         loop {
-            match self.touch(&pod.key, &pod.uid, version).await {
+            let failure = match self.touch(&pod.key, &pod.uid, version).await {
                 Ok(()) => return Bound::No(problem),
                 Err(Failure::NotLeading) => return Bound::NotLeading,
                 Err(failure) if failure.is_not_found() => return Bound::No(problem),
                 Err(failure) if failure.is_conflict() => {
-                    return self.find_out(pod, node, problem).await;
+                    match self.find_out(pod, node, problem.clone()).await {
+                        Bound::Unknown(_) => failure,
+                        known => return known,
+                    }
                 }
-                Err(_) => {}
+                Err(failure) => failure,
+            };
+            if complained.elapsed() >= COMPLAINTS {
+                tracing::warn!(pod = %pod.key, node, %failure,
+                    "whether it is bound is still not known: its place is kept");
+                complained = Instant::now();
             }
-            sleep(PAUSE).await;
+            sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
         }
     }
 
     /// What became of a binding that can have no effect any more.
     async fn find_out(&self, pod: &Pod, node: &str, problem: String) -> Bound {
-        loop {
-            match self.look(&pod.key).await {
-                Ok(Some(now)) if now.uid == *pod.uid && now.node == node => return Bound::Yes,
-                Ok(_) => return Bound::No(problem),
-                Err(Failure::NotLeading) => return Bound::NotLeading,
-                Err(_) => sleep(PAUSE).await,
-            }
+        match self.look(&pod.key).await {
+            Ok(Some(now)) if now.uid == *pod.uid && now.node == node => Bound::Yes,
+            Ok(_) => Bound::No(problem),
+            Err(Failure::NotLeading) => Bound::NotLeading,
+            Err(_) => Bound::Unknown(problem),
         }
     }
 

@@ -148,11 +148,10 @@ impl Writer {
             Some(turn) => {
                 let written = turn.written().await;
                 let version = written.version(&pod.resource_version);
-                self.server.bind(pod, version, &node).await
+                self.ask(pod, version, &node).await
             }
-            None => self.server.bind(pod, &pod.resource_version, &node).await,
+            None => self.ask(pod, &pod.resource_version, &node).await,
         };
-        self.in_flight.end_binding();
         let uid = pod.uid.clone();
         let (change, attempt) = match &bound {
             Bound::Yes => (Change::Bound { uid }, Attempt::Scheduled),
@@ -160,7 +159,7 @@ impl Writer {
                 tracing::info!(pod = %pod.key, %node, problem, "not bound; it is tried again");
                 (Change::NotBound { uid }, Attempt::Error)
             }
-            Bound::NotLeading => return false,
+            Bound::Unknown(_) | Bound::NotLeading => return false,
         };
         self.mailbox.answer(change);
         self.metrics
@@ -173,6 +172,24 @@ impl Writer {
             });
         }
         bound == Bound::Yes
+    }
+
+    /// Asks for a binding, and finds out what became of it, whatever that takes.
+    async fn ask(&self, pod: &Pod, version: &str, node: &str) -> Bound {
+        match self.server.bind(pod, version, node).await {
+            Bound::Unknown(problem) => {
+                self.in_flight.begin_settling();
+                // There may be room for another.
+                self.mailbox.wake();
+                let bound = self.server.settle(pod, version, node, problem).await;
+                self.in_flight.end_settling();
+                bound
+            }
+            bound => {
+                self.in_flight.end_binding();
+                bound
+            }
+        }
     }
 
     /// Writes why a pod waits, unless it says so already.

@@ -269,3 +269,31 @@ async fn those_who_make_room_say_why_and_whoever_cannot_is_told() {
         "{changes:?}"
     );
 }
+
+/// Some rule of the cluster may forbid for ever to change one pod: that is no reason to schedule no other.
+#[tokio::test(start_paused = true)]
+async fn bindings_of_which_nothing_can_be_known_hold_up_no_others() {
+    let (server, _asked) = server(|method, _, _| match method {
+        "POST" => refused(504),
+        _ => refused(403),
+    });
+    let mailbox = Arc::new(Mailbox::new(0));
+    let in_flight = Arc::<InFlight>::default();
+    let metrics = Arc::<Metrics>::default();
+    let teller = Teller::start(server.clone(), in_flight.clone(), metrics.clone());
+    let lanes = Arc::default();
+    let writer = Writer::new(server, mailbox, lanes, in_flight.clone(), metrics, teller);
+    let (decided, to_write) = mpsc::unbounded_channel();
+    let mut work = JoinSet::new();
+    work.spawn(Arc::new(writer).run(to_write));
+    while in_flight.has_room() {
+        in_flight.begin_binding();
+        let begun = StdInstant::now();
+        let outcome = binds();
+        decided.send(Decided { outcome, begun }).unwrap();
+    }
+    sleep(Duration::from_secs(1)).await;
+    assert!(in_flight.has_room());
+    assert_eq!(in_flight.bindings(), 0);
+    assert!(!in_flight.is_settled());
+}
