@@ -44,7 +44,7 @@ use writer::Writer;
 
 /// Between a failure and the next start.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long bindings that are under way may take at the end.
+/// How long what is under way may take at the end.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
 const DRAIN_TICK: Duration = Duration::from_millis(5);
 
@@ -222,7 +222,7 @@ impl Running {
     async fn drain(&self) -> bool {
         self.mailbox.stop_deciding();
         let settled = async {
-            while self.in_flight.bindings() > 0 {
+            while !(self.mailbox.has_stopped() && self.in_flight.is_settled()) {
                 sleep(DRAIN_TICK).await;
             }
         };

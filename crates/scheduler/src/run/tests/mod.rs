@@ -1,6 +1,7 @@
 //! What is asked of a server that answers as a test says.
 
 mod asking;
+mod ending;
 mod writing;
 
 use std::collections::HashSet;
