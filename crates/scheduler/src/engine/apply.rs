@@ -55,6 +55,8 @@ impl Engine {
                     self.remove_group(&gone, now);
                 }
             }
+            Change::Hold(uids) => self.hold(uids, now),
+            Change::Release { uid } => self.release(&uid, now),
             Change::Bound { uid } => self.bound(&uid, now),
             Change::NotBound { uid } => self.not_bound(&uid, now),
             Change::NotEvicted { uid } => self.not_evicted(&uid, now),
@@ -139,15 +141,19 @@ impl Engine {
         };
         let is_gated = !facts.scheduling_gates.is_empty();
         let was_gated = before.is_some_and(|before| !before.scheduling_gates.is_empty());
+        let is_held = self.is_held(&facts);
         match before {
             Some(before) if self.queue.contains(id) => {
                 let (profiles, cluster) = (&self.profiles, &self.cluster);
                 let event = Event::Itself { before };
-                self.queue.update(id, &facts, now, |refusers| {
+                self.queue.update(id, &facts, is_held, now, |refusers| {
                     may_help(profiles, cluster, &event, id, profile, refusers)
                 });
             }
-            _ => self.queue.add(id, &facts, profile, now),
+            _ => {
+                self.queue.add(id, &facts, profile, is_held, now);
+                self.note_namespace(&facts, now);
+            }
         }
         self.follow_nomination(id, before, now);
         if is_gated && !was_gated {
@@ -305,6 +311,7 @@ impl Engine {
     }
 
     fn set_namespace(&mut self, name: &str, labels: Option<Labels>, now: Instant) {
+        let is_new = labels.is_some() && !self.cluster.has_namespace(name);
         let pickers = match labels {
             Some(labels) => self.cluster.set_namespace(name, labels),
             None => self.cluster.remove_namespace(name),
@@ -315,6 +322,9 @@ impl Engine {
                 pickers: &pickers,
             };
             self.happened(&event, now);
+        }
+        if is_new {
+            self.release_namespace(name, now);
         }
     }
 
@@ -327,5 +337,6 @@ impl Engine {
         for name in gone {
             self.set_namespace(&name, None, now);
         }
+        self.knows_namespaces(now);
     }
 }

@@ -16,6 +16,9 @@ impl Engine {
         if let Some(notice) = self.notices.pop_front() {
             return Some(notice);
         }
+        if let Some(notice) = self.miss_namespace(now) {
+            return Some(notice);
+        }
         let id = self.queue.pop(now)?;
         self.attempt(id, now)
     }

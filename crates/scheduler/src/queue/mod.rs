@@ -138,7 +138,15 @@ impl Queue {
 
 /// Pods that come, change and go.
 impl Queue {
-    pub fn add(&mut self, id: PodId, facts: &Arc<Pod>, profile: usize, now: Instant) {
+    /// One that is held must not be tried, as one that has gates.
+    pub fn add(
+        &mut self,
+        id: PodId,
+        facts: &Arc<Pod>,
+        profile: usize,
+        is_held: bool,
+        now: Instant,
+    ) {
         let waiting = Waiting {
             class: self.classes.join(facts, profile),
             order: self.order(facts.priority, now),
@@ -149,15 +157,31 @@ impl Queue {
             place: Place::Active,
         };
         self.waiting.insert(id, waiting);
-        let is_gated = !facts.scheduling_gates.is_empty();
-        self.enter(
-            id,
-            if is_gated {
-                Place::Gated
-            } else {
-                Place::Active
-            },
-        );
+        let is_gated = is_held || !facts.scheduling_gates.is_empty();
+        let place = if is_gated {
+            Place::Gated
+        } else {
+            Place::Active
+        };
+        self.enter(id, place);
+    }
+
+    /// Whether a pod may be tried, apart from its gates.
+    pub fn set_held(&mut self, id: PodId, facts: &Pod, is_held: bool, now: Instant) {
+        let is_gated = is_held || !facts.scheduling_gates.is_empty();
+        let place = match self.place(id) {
+            Some(Place::Gated) if !is_gated => Place::Active,
+            Some(Place::Active | Place::Resting { .. } | Place::Asleep) if is_gated => Place::Gated,
+            _ => return,
+        };
+        self.exit(id);
+        self.enter(id, place);
+        if let Some(waiting) = self.waiting.get(&id)
+            && place == Place::Gated
+            && self.classes.stops_trying(waiting.class, id)
+        {
+            self.wake_class(waiting.class, now);
+        }
     }
 
     pub fn remove(&mut self, id: PodId, now: Instant) {
@@ -172,6 +196,7 @@ impl Queue {
         &mut self,
         id: PodId,
         facts: &Arc<Pod>,
+        is_held: bool,
         now: Instant,
         may_help: impl FnOnce(Refusers) -> bool,
     ) {
@@ -180,7 +205,7 @@ impl Queue {
         };
         let (class, place) = (waiting.class, waiting.place);
         if self.classes.contains_alike(class, facts) {
-            return;
+            return self.set_held(id, facts, is_held, now);
         }
         let refusers = self.classes.refusers(class);
         self.exit(id);
@@ -188,7 +213,7 @@ impl Queue {
         if let Some(waiting) = self.waiting.get_mut(&id) {
             waiting.order = waiting.order.with_priority(facts.priority);
         }
-        let is_gated = !facts.scheduling_gates.is_empty();
+        let is_gated = is_held || !facts.scheduling_gates.is_empty();
         match place {
             _ if is_gated => self.enter(id, Place::Gated),
             Place::Gated => self.enter(id, Place::Active),
