@@ -33,8 +33,9 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::core::Core;
-use crate::engine::Engine;
+use crate::engine::{Change, Engine};
 use crate::metrics::Metrics;
+use crate::model::Pod;
 use in_flight::InFlight;
 use lanes::Lanes;
 use mailbox::Mailbox;
@@ -138,17 +139,19 @@ async fn keep(leadership: Option<&Leadership>, lead: &Lead) -> Lost {
 
 async fn serve(client: &Client, options: &Options, term: &Term, stop: &CancellationToken) -> End {
     let server = Server::new(client.clone(), term.lead.clone());
+    let mut held = Vec::new();
     if term.before != Before::Nobodys {
         let fenced = tokio::select! {
             () = stop.cancelled() => return End::Done { is_all_settled: false },
             fenced = fence::fence(&server, &options.scheduler_names) => fenced,
         };
-        if !fenced {
+        held = match fenced {
+            Some(held) => held,
             // Whoever keeps the lease knows why, and ends this.
-            return std::future::pending().await;
-        }
+            None => return std::future::pending().await,
+        };
     }
-    let mut running = match Running::start(client, server, options) {
+    let mut running = match Running::start(client, server, options, held) {
         Ok(running) => running,
         Err(error) => {
             tracing::error!(%error, "no threads can be started");
@@ -174,8 +177,15 @@ struct Running {
 }
 
 impl Running {
-    fn start(client: &Client, server: Server, options: &Options) -> std::io::Result<Running> {
+    fn start(
+        client: &Client,
+        server: Server,
+        options: &Options,
+        held: Vec<Pod>,
+    ) -> std::io::Result<Running> {
         let mailbox = Arc::new(Mailbox::new(watches::LISTS));
+        let uids = held.iter().map(|pod| pod.uid.clone());
+        mailbox.answer(Change::Hold(uids.collect()));
         let in_flight = Arc::<InFlight>::default();
         let lanes = Arc::<Lanes>::default();
         let metrics = options.metrics.clone();
@@ -200,7 +210,7 @@ impl Running {
             })?;
         let teller = Teller::start(server.clone(), in_flight.clone(), metrics.clone());
         let writer = Writer::new(
-            server,
+            server.clone(),
             mailbox.clone(),
             lanes.clone(),
             in_flight.clone(),
@@ -208,6 +218,7 @@ impl Running {
             teller,
         );
         let mut work = JoinSet::new();
+        work.spawn(fence::fence_beside(server, mailbox.clone(), held));
         work.spawn(Arc::new(writer).run(to_write));
         watches::start(client, &mailbox, &lanes, &mut work);
         Ok(Running {

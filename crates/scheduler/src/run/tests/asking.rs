@@ -168,11 +168,15 @@ async fn every_pod_that_waits_is_fenced_and_no_other() {
             "spec": {"schedulerName": scheduler},
         })
     };
+    // Nobody can have decided about it.
+    let mut gated = waiting("e", "s");
+    gated["spec"]["schedulingGates"] = json!([{"name": "g"}]);
     let items = json!([
         waiting("a", "s"),
         waiting("b", "other"),
         waiting("c", "s"),
-        waiting("d", "s")
+        waiting("d", "s"),
+        gated,
     ]);
     let mut failures = 0;
     let (server, asked) = server(move |method, end, body| match (method, end) {
@@ -189,7 +193,8 @@ async fn every_pod_that_waits_is_fenced_and_no_other() {
         _ => None,
     });
     let schedulers = HashSet::from(["s".into()]);
-    assert!(fence::fence(&server, &schedulers).await);
+    let left = fence::fence(&server, &schedulers).await;
+    assert_eq!(left, Some(Vec::new()));
     let mut touched: Vec<String> = asked
         .lock()
         .unwrap()
@@ -198,6 +203,57 @@ async fn every_pod_that_waits_is_fenced_and_no_other() {
         .collect();
     touched.sort();
     assert_eq!(touched, ["a", "c", "d", "d", "d"]);
+}
+
+/// Some rule of the cluster may forbid to change one pod: that is no reason to schedule no other.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_cannot_be_fenced_is_held_until_it_can() {
+    let items = json!([
+        {"metadata": {"name": "a", "namespace": "ns", "uid": "a", "resourceVersion": "7"},
+         "spec": {"schedulerName": "s"}},
+        {"metadata": {"name": "b", "namespace": "ns", "uid": "b", "resourceVersion": "7"},
+         "spec": {"schedulerName": "s"}},
+    ]);
+    let mut refusals = 0;
+    let (server, _asked) = server(move |method, _, body| {
+        if method == "GET" {
+            return ok(json!({"metadata": {"resourceVersion": "9"}, "items": items}));
+        }
+        if body["metadata"]["uid"] == "b" && refusals < 5 {
+            refusals += 1;
+            return refused(403);
+        }
+        shown("a", "10", "")
+    });
+    let schedulers = HashSet::from(["s".into()]);
+    let held = fence::fence(&server, &schedulers).await.unwrap();
+    let names: Vec<&str> = held.iter().map(|pod| &*pod.key.name).collect();
+    assert_eq!(names, ["b"]);
+    let mailbox = Arc::new(Mailbox::new(0));
+    fence::fence_beside(server, mailbox.clone(), held).await;
+    let mut changes = Vec::new();
+    mailbox.take(&mut changes, Some(StdInstant::now()));
+    assert!(
+        matches!(changes.as_slice(), [Change::Release { uid }] if **uid == *"b"),
+        "{changes:?}"
+    );
+}
+
+/// The connection may lead nowhere, without anybody being told.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_does_not_come_is_asked_for_again() {
+    let mut times = 0;
+    let (server, asked) = server(move |_, _, _| {
+        times += 1;
+        if times == 1 {
+            return None;
+        }
+        ok(json!({"metadata": {"resourceVersion": "9"}, "items": []}))
+    });
+    let fenced = fence::fence(&server, &HashSet::new());
+    let fenced = timeout(Duration::from_secs(60), fenced).await;
+    assert_eq!(fenced, Ok(Some(Vec::new())));
+    assert_eq!(steps(&asked), ["GET pods"; 2]);
 }
 
 /// What is still there has not made room.

@@ -17,7 +17,7 @@ use super::requests::{Bound, Failure};
 use super::writer::Decided;
 use super::*;
 use crate::engine::{Nominated, Outcome, Reason};
-use crate::model::{Pod, PodKey};
+use crate::model::PodKey;
 
 /// What was asked: the method, the end of the path, and the body.
 type Asked = Arc<Mutex<Vec<(String, String, Value)>>>;
