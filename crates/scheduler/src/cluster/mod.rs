@@ -358,6 +358,8 @@ impl Cluster {
 fn is_same(before: &Pod, after: &Pod) -> bool {
     let mut after = after.clone();
     after.resource_version.clone_from(&before.resource_version);
+    after.generation = before.generation;
     after.node_name.clone_from(&before.node_name);
+    after.not_scheduled.clone_from(&before.not_scheduled);
     *before == after
 }

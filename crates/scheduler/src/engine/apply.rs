@@ -4,13 +4,10 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 use super::events::may_help;
-use super::{Change, Engine, Nominated, Outcome, Reason};
+use super::{Change, Engine};
 use crate::cluster::{Departed, NodeId, PickerId, PodChange, PodId};
 use crate::model::{GroupKey, Labels, Node, Pod};
 use crate::plugins::Event;
-
-/// As the API server says it when it takes such a pod.
-const GATED: &str = "Scheduling is blocked due to non-empty scheduling gates";
 
 impl Engine {
     /// Takes note of what happened. Pods that it may help are tried again.
@@ -139,8 +136,6 @@ impl Engine {
             self.settled(id, now);
             return;
         };
-        let is_gated = !facts.scheduling_gates.is_empty();
-        let was_gated = before.is_some_and(|before| !before.scheduling_gates.is_empty());
         let is_held = self.is_held(&facts);
         match before {
             Some(before) if self.queue.contains(id) => {
@@ -156,16 +151,6 @@ impl Engine {
             }
         }
         self.follow_nomination(id, before, now);
-        if is_gated && !was_gated {
-            self.notices.push_back(Outcome::Pending {
-                pod: facts,
-                reason: Reason::SchedulingGated,
-                message: GATED.to_owned(),
-                nominated: Nominated::Unchanged,
-                victims: Vec::new(),
-                attempts: 0,
-            });
-        }
     }
 
     fn remove_pod(&mut self, uid: &str, now: Instant) {

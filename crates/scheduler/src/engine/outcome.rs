@@ -37,7 +37,6 @@ pub enum Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
     Unschedulable,
-    SchedulingGated,
     SchedulerError,
 }
 
@@ -45,7 +44,6 @@ impl Reason {
     pub fn as_str(self) -> &'static str {
         match self {
             Reason::Unschedulable => "Unschedulable",
-            Reason::SchedulingGated => "SchedulingGated",
             Reason::SchedulerError => "SchedulerError",
         }
     }

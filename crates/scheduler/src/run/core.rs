@@ -97,8 +97,6 @@ impl Core {
                 let attempt = match reason {
                     Reason::Unschedulable => Attempt::Unschedulable,
                     Reason::SchedulerError => Attempt::Error,
-                    // Nothing was attempted.
-                    Reason::SchedulingGated => return,
                 };
                 self.metrics.note_decision(took);
                 self.metrics

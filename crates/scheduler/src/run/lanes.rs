@@ -51,6 +51,18 @@ impl Written {
         }
     }
 
+    /// Nothing was written yet.
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(
+            self,
+            Written {
+                condition: None,
+                nominated: None,
+                became: None,
+            }
+        )
+    }
+
     pub(super) fn became(&mut self, before: &str, after: String) {
         self.became = Some((before.into(), after));
     }

@@ -270,13 +270,17 @@ impl Server {
     /// Has a pod say why it goes, and takes it away.
     async fn evict_once(&self, victim: &Pod, scheduler: &str) -> Result<(), Failure> {
         let message = format!("{scheduler}: preempting to accommodate a higher priority pod");
+        let mut condition = json!({
+            "type": "DisruptionTarget", "status": "True",
+            "reason": "PreemptionByScheduler", "message": message,
+            "lastTransitionTime": now(),
+        });
+        if victim.generation > 0 {
+            condition["observedGeneration"] = json!(victim.generation);
+        }
         let patch = json!({
             "metadata": {"uid": victim.uid},
-            "status": {"conditions": [{
-                "type": "DisruptionTarget", "status": "True",
-                "reason": "PreemptionByScheduler", "message": message,
-                "lastTransitionTime": now(),
-            }]},
+            "status": {"conditions": [condition]},
         });
         self.patch_status(&victim.key, &patch).await?;
         let options = json!({

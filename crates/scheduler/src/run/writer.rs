@@ -202,6 +202,9 @@ impl Writer {
             return;
         }
         let Some(status) = waits.status(&written) else {
+            if written.is_empty() {
+                self.lanes.leave(&waits.pod.uid, turn);
+            }
             return;
         };
         match self.write_status(&waits.pod, &mut written, status).await {
@@ -217,13 +220,10 @@ impl Writer {
     }
 
     fn tell_why(&self, waits: &Waits) {
-        // Who has gates knows why.
-        if waits.reason != Reason::SchedulingGated {
-            self.teller.tell(Tale::Failed {
-                pod: waits.pod.clone(),
-                message: waits.message.clone(),
-            });
-        }
+        self.teller.tell(Tale::Failed {
+            pod: waits.pod.clone(),
+            message: waits.message.clone(),
+        });
     }
 
     /// On the version that is known, or on the one that it has by now. A pod that has a node, or is no more, is left
@@ -319,9 +319,12 @@ impl Waits {
     /// What is to be written; `None` if all of it is there.
     fn status(&self, written: &Written) -> Option<Value> {
         let mut status = Map::new();
-        let is_same = matches!(&written.condition, Some((reason, message))
-            if *reason == self.reason.as_str() && *message == self.message);
-        if !is_same {
+        let shown = self.pod.not_scheduled.as_deref();
+        let said = match &written.condition {
+            Some((reason, message)) => Some((*reason, message.as_str())),
+            None => shown.map(|shown| (&*shown.reason, &*shown.message)),
+        };
+        if said != Some((self.reason.as_str(), self.message.as_str())) {
             let mut condition = json!({
                 "type": "PodScheduled",
                 "status": "False",
@@ -329,7 +332,11 @@ impl Waits {
                 "message": self.message,
                 "lastProbeTime": null,
             });
-            if written.condition.is_none() {
+            if self.pod.generation > 0 {
+                condition["observedGeneration"] = json!(self.pod.generation);
+            }
+            // It was not scheduled before either.
+            if said.is_none() {
                 condition["lastTransitionTime"] = Value::String(now());
             }
             status.insert("conditions".to_owned(), json!([condition]));

@@ -40,10 +40,8 @@ fn without_nodes_pods_wait_for_the_first() {
 fn gated_pods_wait_for_their_gates_and_for_nothing_else() {
     let mut run = Run::new();
     run.pod(pod("a", 1, json!({"schedulingGates": [{"name": "g"}]})));
-    assert_eq!(
-        run.go(),
-        ["a SchedulingGated: Scheduling is blocked due to non-empty scheduling gates"]
-    );
+    // Whoever took it has said so already.
+    assert!(run.go().is_empty());
     run.node("n", 1);
     run.after(Duration::from_secs(3600));
     assert!(run.go().is_empty());

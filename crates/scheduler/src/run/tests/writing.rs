@@ -161,6 +161,41 @@ async fn a_binding_outdates_what_was_decided_before() {
     assert_eq!(lanes.len(), 0);
 }
 
+/// Whoever led before wrote the same, or the server did.
+#[tokio::test(start_paused = true)]
+async fn what_the_server_says_already_is_not_written_again() {
+    let (server, asked) = server(|_, _, _| shown("u", "8", ""));
+    let lanes = Arc::<Lanes>::default();
+    let (decided, _mailbox, _work) = writer_with(server, lanes.clone());
+    let waiting = Pod::from_json(
+        br#"{"metadata": {"name": "p", "namespace": "ns", "uid": "u", "resourceVersion": "7", "generation": 2},
+            "spec": {"schedulerName": "s"},
+            "status": {"conditions": [{"type": "PodScheduled", "status": "False",
+                "reason": "Unschedulable", "message": "a",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}"#,
+    );
+    let waiting = Arc::new(waiting.unwrap());
+    let say = async |message: &str| {
+        let mut outcome = waits(message, Nominated::Unchanged);
+        if let Outcome::Pending { pod, .. } = &mut outcome {
+            *pod = waiting.clone();
+        }
+        let begun = StdInstant::now();
+        decided.send(Decided { outcome, begun }).unwrap();
+        sleep(Duration::from_secs(1)).await;
+    };
+    say("a").await;
+    assert!(steps(&asked).is_empty());
+    assert_eq!(lanes.len(), 0);
+    say("b").await;
+    let asked = asked.lock().unwrap();
+    let condition = &asked[0].2["status"]["conditions"][0];
+    assert_eq!(condition["message"], "b");
+    assert_eq!(condition["observedGeneration"], 2);
+    // It has not been scheduled since then.
+    assert!(condition.get("lastTransitionTime").is_none());
+}
+
 /// What the watch says of a nomination is older than what this process did about it.
 #[tokio::test(start_paused = true)]
 async fn a_nomination_that_was_taken_back_is_made_again() {
