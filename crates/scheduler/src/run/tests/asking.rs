@@ -250,7 +250,8 @@ async fn a_list_that_does_not_come_is_asked_for_again() {
         }
         ok(json!({"metadata": {"resourceVersion": "9"}, "items": []}))
     });
-    let fenced = fence::fence(&server, &HashSet::new());
+    let schedulers = HashSet::new();
+    let fenced = fence::fence(&server, &schedulers);
     let fenced = timeout(Duration::from_secs(60), fenced).await;
     assert_eq!(fenced, Ok(Some(Vec::new())));
     assert_eq!(steps(&asked), ["GET pods"; 2]);

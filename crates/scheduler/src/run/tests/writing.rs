@@ -104,7 +104,7 @@ async fn why_a_pod_waits_is_written_once_and_the_binding_knows_the_version_it_ma
     let mut changes = Vec::new();
     mailbox.take(&mut changes, Some(StdInstant::now()));
     assert!(
-        matches!(changes.as_slice(), [crate::engine::Change::Bound { uid }] if **uid == *"u"),
+        matches!(changes.as_slice(), [Change::Bound { uid }] if **uid == *"u"),
         "{changes:?}"
     );
 }
@@ -300,7 +300,7 @@ async fn those_who_make_room_say_why_and_whoever_cannot_is_told() {
     let mut changes = Vec::new();
     mailbox.take(&mut changes, Some(StdInstant::now()));
     assert!(
-        matches!(changes.as_slice(), [crate::engine::Change::NotEvicted { uid }] if **uid == *"u"),
+        matches!(changes.as_slice(), [Change::NotEvicted { uid }] if **uid == *"u"),
         "{changes:?}"
     );
 }
