@@ -75,6 +75,8 @@ pub struct Engine {
     budgets: Budgets,
     /// Grows with everything that can change a decision.
     version: u64,
+    /// How often somebody was looked for who could make room.
+    preemptions: u64,
     held: Held,
     /// What is to be said before another pod is tried.
     notices: VecDeque<Outcome>,
@@ -104,6 +106,7 @@ impl Engine {
             nominations: Nominations::default(),
             budgets: Budgets::default(),
             version: 0,
+            preemptions: 0,
             held: Held::default(),
             notices: VecDeque::new(),
         }
@@ -118,6 +121,11 @@ impl Engine {
     /// How many pods wait, and where.
     pub fn pending(&self) -> Pending {
         self.queue.pending()
+    }
+
+    /// How often somebody was looked for who could make room for a pod, whether there was anybody or not.
+    pub fn preemptions(&self) -> u64 {
+        self.preemptions
     }
 
     pub fn cluster(&self) -> &Cluster {

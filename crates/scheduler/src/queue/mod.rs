@@ -48,6 +48,7 @@ struct Waiting {
     class: ClassId,
     order: Order,
     first_seen: Instant,
+    first_tried: Option<Instant>,
     attempts: u32,
     /// Attempts in vain.
     refusals: u32,
@@ -74,6 +75,8 @@ enum Place {
 pub struct History {
     pub attempts: u32,
     pub waited: Duration,
+    /// Since it was first tried.
+    pub tried_for: Duration,
 }
 
 impl Queue {
@@ -117,11 +120,13 @@ impl Queue {
 
     pub fn history(&self, id: PodId, now: Instant) -> History {
         let waiting = self.waiting.get(&id);
+        let since = |instant: Option<Instant>| {
+            instant.map_or(Duration::ZERO, |then| now.saturating_duration_since(then))
+        };
         History {
             attempts: waiting.map_or(0, |waiting| waiting.attempts),
-            waited: waiting.map_or(Duration::ZERO, |waiting| {
-                now.saturating_duration_since(waiting.first_seen)
-            }),
+            waited: since(waiting.map(|waiting| waiting.first_seen)),
+            tried_for: since(waiting.and_then(|waiting| waiting.first_tried)),
         }
     }
 
@@ -151,6 +156,7 @@ impl Queue {
             class: self.classes.join(facts, profile),
             order: self.order(facts.priority, now),
             first_seen: now,
+            first_tried: None,
             attempts: 0,
             refusals: 0,
             errors: 0,
@@ -287,6 +293,7 @@ impl Queue {
         self.exit(id);
         if let Some(waiting) = self.waiting.get_mut(&id) {
             waiting.attempts = waiting.attempts.saturating_add(1);
+            waiting.first_tried.get_or_insert(now);
         }
         self.enter(id, Place::Binding);
         Some(id)

@@ -71,9 +71,12 @@ impl Core {
     /// Whether there was something to decide.
     fn decide(&mut self) -> bool {
         let begun = Instant::now();
+        let preemptions = self.engine.preemptions();
         let Some(outcome) = self.engine.next(begun) else {
             return false;
         };
+        let preemptions = self.engine.preemptions() - preemptions;
+        self.metrics.note_preemptions(preemptions);
         self.note(&outcome, begun);
         match &outcome {
             Outcome::Bind { .. } => self.in_flight.begin_binding(),
@@ -102,7 +105,7 @@ impl Core {
                 self.metrics
                     .note_attempt(&pod.scheduler_name, attempt, took);
                 if !victims.is_empty() {
-                    self.metrics.note_preemption(victims.len());
+                    self.metrics.note_victims(victims.len());
                 }
             }
             Outcome::Displaced { .. } => {}

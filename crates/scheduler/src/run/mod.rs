@@ -33,7 +33,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::core::Core;
-use crate::engine::{Change, Engine};
+use crate::engine::{Change, Engine, Pending};
 use crate::metrics::Metrics;
 use crate::model::Pod;
 use in_flight::InFlight;
@@ -202,9 +202,11 @@ impl Running {
                     mailbox,
                     decided,
                     in_flight,
-                    metrics,
+                    metrics: metrics.clone(),
                 }
                 .run();
+                // Whoever leads next has them in its queues.
+                metrics.note_pending(&Pending::default());
                 // After a panic it is dropped, which says the same.
                 drop(is_over);
             })?;

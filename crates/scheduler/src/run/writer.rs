@@ -89,13 +89,15 @@ impl Writer {
                 node,
                 attempts,
                 waited,
+                tried_for,
                 ..
             } => {
                 let turn = self.lanes.overtake(&pod.uid);
                 work.spawn(async move {
                     if writer.bind(&pod, node, begun, turn).await {
-                        let waited = waited + begun.elapsed();
-                        writer.metrics.note_bound(attempts, waited);
+                        let more = begun.elapsed();
+                        let (waited, tried_for) = (waited + more, tried_for + more);
+                        writer.metrics.note_bound(attempts, waited, tried_for);
                     }
                 });
             }

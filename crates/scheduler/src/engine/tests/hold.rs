@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::run::{Run, pod, pod_in};
-use crate::engine::{Change, Pending};
+use crate::engine::{Change, Outcome, Pending};
 
 /// A node with a pod that wants none of a team's pods beside it.
 fn wary() -> Run {
@@ -80,6 +80,30 @@ fn a_pod_whose_namespace_does_not_come_says_so_once() {
     assert!(run.go().is_empty());
     run.namespace("b", &[]);
     assert_eq!(run.go(), ["p → n"]);
+}
+
+/// How long scheduling took begins with the first attempt.
+#[test]
+fn the_time_for_which_a_pod_was_held_is_not_the_scheduler_s() {
+    let mut run = Run::new();
+    run.node("n", 8);
+    run.pod(pod("a", 1, json!({"schedulingGates": [{"name": "g"}]})));
+    run.after(Duration::from_secs(100));
+    run.pod(pod("a", 9, json!({})));
+    run.go();
+    run.after(Duration::from_secs(5));
+    run.node("m", 16);
+    let outcome = run.engine.next(run.now);
+    let Some(Outcome::Bind {
+        waited, tried_for, ..
+    }) = outcome
+    else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(waited, Duration::from_secs(105));
+    assert_eq!(tried_for, Duration::from_secs(5));
+    // Nobody could have made room, and yet it was asked for.
+    assert_eq!(run.engine.preemptions(), 1);
 }
 
 #[test]

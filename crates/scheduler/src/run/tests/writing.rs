@@ -44,6 +44,7 @@ fn binds() -> Outcome {
         node: "n1".into(),
         attempts: 1,
         waited: Duration::ZERO,
+        tried_for: Duration::ZERO,
         looked_at: 1,
         possible: 1,
     }
