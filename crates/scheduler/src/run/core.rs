@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
+use super::health::Health;
 use super::in_flight::InFlight;
 use super::mailbox::{Mailbox, Permission};
 use super::writer::Decided;
@@ -23,6 +24,7 @@ pub(super) struct Core {
     pub(super) decided: mpsc::UnboundedSender<Decided>,
     pub(super) in_flight: Arc<InFlight>,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) health: Arc<Health>,
 }
 
 impl Core {
@@ -39,6 +41,9 @@ impl Core {
                 _ => None,
             };
             permission = self.mailbox.take(&mut changes, until);
+            if permission == Permission::Decide {
+                self.health.has_started();
+            }
             let now = Instant::now();
             for change in changes.drain(..) {
                 self.engine.apply(change, now);

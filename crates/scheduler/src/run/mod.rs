@@ -9,6 +9,7 @@
 
 mod core;
 mod fence;
+mod health;
 mod in_flight;
 mod lanes;
 mod mailbox;
@@ -31,6 +32,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
+
+pub use health::Health;
 
 use self::core::Core;
 use crate::engine::{Change, Engine, Pending};
@@ -59,6 +62,7 @@ pub struct Options {
     /// Makes an engine that knows nothing yet, for each time that this process begins to lead.
     pub engine: Arc<dyn Fn() -> Engine + Send + Sync>,
     pub metrics: Arc<Metrics>,
+    pub health: Arc<Health>,
 }
 
 impl fmt::Debug for Options {
@@ -139,6 +143,7 @@ async fn keep(leadership: Option<&Leadership>, lead: &Lead) -> Lost {
 
 async fn serve(client: &Client, options: &Options, term: &Term, stop: &CancellationToken) -> End {
     let server = Server::new(client.clone(), term.lead.clone());
+    let _leading = options.health.starts();
     let mut held = Vec::new();
     if term.before != Before::Nobodys {
         let fenced = tokio::select! {
@@ -192,6 +197,7 @@ impl Running {
         let (decided, to_write) = mpsc::unbounded_channel();
         let (is_over, ended) = oneshot::channel();
         let make = options.engine.clone();
+        let health = options.health.clone();
         let parts = (mailbox.clone(), in_flight.clone(), metrics.clone());
         std::thread::Builder::new()
             .name("scheduler".to_owned())
@@ -203,6 +209,7 @@ impl Running {
                     decided,
                     in_flight,
                     metrics: metrics.clone(),
+                    health,
                 }
                 .run();
                 // Whoever leads next has them in its queues.

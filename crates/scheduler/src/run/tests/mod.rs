@@ -2,6 +2,7 @@
 
 mod asking;
 mod ending;
+mod starting;
 mod writing;
 
 use std::collections::HashSet;
