@@ -64,10 +64,11 @@ pub struct Term {
 /// Whose the lease was before. Requests of one who did not give it back may still be under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Before {
-    /// It was new, or given back.
+    /// It was given back.
     Nobodys,
     /// This process had it, or one of the same name that is no more.
     Ours,
+    /// Or there was none: somebody may have deleted it.
     Anothers,
 }
 
@@ -105,11 +106,23 @@ pub enum Lost {
     ByTime,
 }
 
-/// What was last seen of another's lease, and when: only time by one's own clock says that it has ended.
-#[derive(PartialEq)]
-struct Sighting {
-    holder: String,
-    renewed: Option<MicroTime>,
+/// What was last seen of another's lease: only time by one's own clock says that it has ended.
+#[derive(Debug, PartialEq)]
+enum Sighting {
+    Held {
+        holder: String,
+        renewed: Option<MicroTime>,
+    },
+    /// Somebody deleted it. Whoever had it does not know yet.
+    Gone,
+}
+
+/// A sighting, when it was made first, and for how long nothing else may be seen until the lease has ended.
+#[derive(Debug)]
+struct Seen {
+    sighting: Sighting,
+    since: Instant,
+    lasts: Duration,
 }
 
 impl Leadership {
@@ -123,7 +136,7 @@ impl Leadership {
     /// Waits until this process leads.
     pub async fn acquire(&self) -> Term {
         let times = self.election.times;
-        let mut seen: Option<(Sighting, Instant)> = None;
+        let mut seen: Option<Seen> = None;
         let mut complaints = Complaints::default();
         loop {
             // Others count from a later time.
@@ -146,14 +159,15 @@ impl Leadership {
     }
 
     /// Whose the lease was that now is this process's; `None` if it is another's.
-    async fn try_acquire(
-        &self,
-        seen: &mut Option<(Sighting, Instant)>,
-    ) -> Result<Option<Before>, Error> {
+    async fn try_acquire(&self, seen: &mut Option<Seen>) -> Result<Option<Before>, Error> {
         let Some(mut lease) = found(self.leases.get(&self.election.name).await)? else {
+            let lasts = seen.as_ref().map(|seen| seen.lasts);
+            if lasts.is_some_and(|lasts| !has_ended(Sighting::Gone, lasts, seen)) {
+                return Ok(None);
+            }
             let lease = self.renewed(Lease::default());
             self.leases.create(&PostParams::default(), &lease).await?;
-            return Ok(Some(Before::Nobodys));
+            return Ok(Some(Before::Anothers));
         };
         let spec = lease.spec.get_or_insert_default();
         let holder = spec.holder_identity.clone().unwrap_or_default();
@@ -162,7 +176,11 @@ impl Leadership {
             holder if holder == self.election.identity => Before::Ours,
             _ => Before::Anothers,
         };
-        if before == Before::Anothers && !has_ended(spec, holder, seen) {
+        let sighting = Sighting::Held {
+            holder,
+            renewed: spec.renew_time.clone(),
+        };
+        if before == Before::Anothers && !has_ended(sighting, lasts(spec), seen) {
             return Ok(None);
         }
         self.replace(self.renewed(lease)).await?;
@@ -257,8 +275,7 @@ impl Leadership {
             },
             spec: Some(LeaseSpec {
                 holder_identity: Some(self.election.identity.clone()),
-                lease_duration_seconds: i32::try_from(self.election.times.lease_duration.as_secs())
-                    .ok(),
+                lease_duration_seconds: Some(whole_seconds(self.election.times.lease_duration)),
                 acquire_time: if stays {
                     before.acquire_time
                 } else {
@@ -276,18 +293,28 @@ impl Leadership {
     }
 }
 
-/// Whether another's lease has ended: nobody renewed it for as long as it lasts.
-fn has_ended(spec: &LeaseSpec, holder: String, seen: &mut Option<(Sighting, Instant)>) -> bool {
-    let sighting = Sighting {
-        holder,
-        renewed: spec.renew_time.clone(),
-    };
-    let lasts = spec.lease_duration_seconds.unwrap_or_default();
-    let lasts = Duration::from_secs(u64::try_from(lasts).unwrap_or_default());
+/// As a lease says it. Others wait rather too long than too short.
+fn whole_seconds(duration: Duration) -> i32 {
+    let more = u64::from(duration.subsec_nanos() > 0);
+    i32::try_from(duration.as_secs().saturating_add(more)).unwrap_or(i32::MAX)
+}
+
+/// How long a lease lasts that nobody renews.
+fn lasts(spec: &LeaseSpec) -> Duration {
+    let seconds = spec.lease_duration_seconds.unwrap_or_default();
+    Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
+}
+
+/// Whether another's lease has ended: nothing else was seen for as long as it lasts.
+fn has_ended(sighting: Sighting, lasts: Duration, seen: &mut Option<Seen>) -> bool {
     match seen {
-        Some((last, since)) if *last == sighting => since.elapsed() >= lasts,
+        Some(last) if last.sighting == sighting => last.since.elapsed() >= lasts,
         _ => {
-            *seen = Some((sighting, Instant::now()));
+            *seen = Some(Seen {
+                sighting,
+                since: Instant::now(),
+                lasts,
+            });
             false
         }
     }

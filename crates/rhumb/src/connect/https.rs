@@ -47,7 +47,7 @@ pub(crate) async fn connect(
     kubeconfig: Option<&Path>,
     service_accounts: bool,
 ) -> Result<(Https, Option<String>)> {
-    let config = match kubeconfig {
+    let mut config = match kubeconfig {
         Some(path) => {
             let what = || format!("--kubeconfig {}", path.display());
             // What kube-rs says of a file that is not there is twice as long.
@@ -61,6 +61,9 @@ pub(crate) async fn connect(
             .await
             .context("no API server is known; name its kubeconfig with --kubeconfig")?,
     };
+    // Whoever asks knows what may be asked twice, and whether it may still be: kube-rs would ask again by itself, for
+    // minutes, also for what took effect the first time.
+    config.default_retry = false;
     let ca = config.root_cert.as_ref().map(|chain| pem(chain));
     let client = |config| Client::try_from(config).context("the kubeconfig cannot be used");
     let mut bare = config.clone();
@@ -248,6 +251,52 @@ mod tests {
             accounts.get("robot").await.unwrap();
         }
         assert_eq!(made.load(Ordering::Relaxed), 2);
+    }
+
+    /// A server that takes requests one after the other, counts them, and says to each that it was too slow.
+    async fn slow() -> (std::net::SocketAddr, Arc<AtomicU32>) {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        const LATE: &[u8] =
+            b"HTTP/1.1 504 Gateway Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+        let asked = Arc::new(AtomicU32::new(0));
+        let count = asked.clone();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut start = [0; 1024];
+                let _ = stream.read(&mut start).await;
+                count.fetch_add(1, Ordering::Relaxed);
+                let _ = stream.write_all(LATE).await;
+            }
+        });
+        (address, asked)
+    }
+
+    #[tokio::test]
+    async fn what_is_asked_once_is_sent_once() {
+        let (address, asked) = slow().await;
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let kubeconfig = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "a",
+            "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+            "clusters": [{"name": "a", "cluster": {"server": format!("http://{address}")}}],
+            "users": [{"name": "a", "user": {}}],
+        });
+        std::fs::write(file.path(), kubeconfig.to_string()).unwrap();
+        let (https, _) = connect(Some(file.path()), true).await.unwrap();
+        let clients = [
+            https.own(),
+            https.bare.clone().unwrap().0,
+            https.multiplexed().unwrap(),
+        ];
+        for client in clients {
+            asked.store(0, Ordering::Relaxed);
+            let request = http::Request::post("/binding").body(Body::empty()).unwrap();
+            let sent = tokio::time::timeout(Duration::from_secs(5), client.send(request)).await;
+            assert_eq!(sent.unwrap().unwrap().status(), StatusCode::GATEWAY_TIMEOUT);
+            assert_eq!(asked.load(Ordering::Relaxed), 1);
+        }
     }
 
     #[tokio::test]

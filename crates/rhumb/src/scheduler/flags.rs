@@ -60,5 +60,6 @@ pub(crate) fn options(config: Config, identity: String, metrics: Arc<Metrics>) -
             })
         }),
         metrics,
+        health: Arc::default(),
     })
 }

@@ -10,11 +10,11 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
-use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rhumb_scheduler::metrics::Metrics;
+use rhumb_scheduler::run::Health;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
@@ -39,7 +39,7 @@ pub(super) async fn bind(address: &str) -> Result<TcpListener> {
         .with_context(|| format!("--metrics-address {address}"))
 }
 
-pub(super) async fn serve(listener: TcpListener, metrics: Arc<Metrics>) {
+pub(super) async fn serve(listener: TcpListener, metrics: Arc<Metrics>, health: Arc<Health>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(place) = places.clone().acquire_owned().await else {
@@ -49,10 +49,10 @@ pub(super) async fn serve(listener: TcpListener, metrics: Arc<Metrics>) {
             sleep(PAUSE).await;
             continue;
         };
-        let metrics = metrics.clone();
+        let (metrics, health) = (metrics.clone(), health.clone());
         tokio::spawn(async move {
             let service = service_fn(|request| {
-                let response = answer(&request, &metrics);
+                let response = answer(&request, &metrics, &health);
                 async { Ok::<_, Infallible>(response) }
             });
             let mut server = http1::Builder::new();
@@ -67,7 +67,7 @@ pub(super) async fn serve(listener: TcpListener, metrics: Arc<Metrics>) {
     }
 }
 
-fn answer(request: &Request<Incoming>, metrics: &Metrics) -> Response<Full<Bytes>> {
+fn answer<B>(request: &Request<B>, metrics: &Metrics, health: &Health) -> Response<Full<Bytes>> {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     match request.uri().path() {
         _ if !is_read => say(StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned()),
@@ -80,6 +80,10 @@ fn answer(request: &Request<Incoming>, metrics: &Metrics) -> Response<Full<Bytes
             }
             None => say(StatusCode::INTERNAL_SERVER_ERROR, String::new()),
         },
+        "/readyz" if !health.is_ready() => say(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "not all that there is has been seen yet\n".to_owned(),
+        ),
         "/healthz" | "/livez" | "/readyz" => say(StatusCode::OK, "ok".to_owned()),
         _ => say(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
     }
@@ -89,4 +93,26 @@ fn say(status: StatusCode, text: String) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(text.into()));
     *response.status_mut() = status;
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_is_answered() {
+        let (metrics, health) = (Metrics::default(), Health::default());
+        for (method, path, code) in [
+            ("GET", "/readyz", 200),
+            ("GET", "/livez", 200),
+            ("HEAD", "/healthz", 200),
+            ("GET", "/metrics", 200),
+            ("POST", "/metrics", 405),
+            ("GET", "/other", 404),
+        ] {
+            let request = Request::builder().method(method).uri(path);
+            let response = answer(&request.body(()).unwrap(), &metrics, &health);
+            assert_eq!(response.status().as_u16(), code, "{method} {path}");
+        }
+    }
 }

@@ -117,7 +117,7 @@ async fn schedule(command: Flags) -> Result<()> {
     let (connect, _) = connect::over_https(kubeconfig.as_deref(), false).await?;
     if !command.metrics_address.is_empty() {
         let listener = listener::bind(&command.metrics_address).await?;
-        tokio::spawn(listener::serve(listener, metrics));
+        tokio::spawn(listener::serve(listener, metrics, options.health.clone()));
     }
     tracing::info!(
         server = connect.server(),

@@ -121,6 +121,10 @@ impl Cluster {
         self.namespaces.labels(name)
     }
 
+    pub fn has_namespace(&self, name: &str) -> bool {
+        self.namespaces.contains(name)
+    }
+
     /// The namespaces that somebody has told about.
     pub fn namespace_names(&self) -> impl Iterator<Item = &str> {
         self.namespaces.names()

@@ -15,6 +15,10 @@ impl Namespaces {
         self.labels.get(name).unwrap_or(&self.none)
     }
 
+    pub(super) fn contains(&self, name: &str) -> bool {
+        self.labels.contains_key(name)
+    }
+
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.labels.keys().map(|name| &**name)
     }

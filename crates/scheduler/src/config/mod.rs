@@ -194,6 +194,9 @@ fn told(errors: &ErrorList, text: &str) -> FileError {
     }
 }
 
+/// Whoever waits longer than a year for a lease waits for something else.
+const ELECTION_TIME_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+
 fn leader_election(form: Option<&form::LeaderElection>, errors: &mut ErrorList) -> LeaderElection {
     let defaults = LeaderElection::default();
     let Some(form) = form else { return defaults };
@@ -205,6 +208,11 @@ fn leader_election(form: Option<&form::LeaderElection>, errors: &mut ErrorList) 
         match duration::parse(said) {
             // Nothing at all is the default.
             Some(Duration::ZERO) => default,
+            Some(duration) if duration > ELECTION_TIME_MAX => {
+                let detail = "must be no more than 8760h";
+                errors.push(Error::invalid(&path.child(name), said, detail));
+                default
+            }
             Some(duration) => duration,
             None => {
                 let detail = "must be greater than zero, as in 15s";
@@ -238,6 +246,12 @@ fn leader_election(form: Option<&form::LeaderElection>, errors: &mut ErrorList) 
         let shown = form.renew_deadline.as_deref().unwrap_or("10s");
         let detail = "must be greater than `RenewDeadline`";
         errors.push(Error::invalid(&path.child("leaseDuration"), shown, detail));
+    }
+    // As upstream: one that renews late, and a little later still, is in time.
+    if read.leader_elect && read.renew_deadline <= read.retry_period.mul_f64(1.2) {
+        let shown = form.renew_deadline.as_deref().unwrap_or("10s");
+        let detail = "must be greater than 1.2 times `RetryPeriod`";
+        errors.push(Error::invalid(&path.child("renewDeadline"), shown, detail));
     }
     let lock = form
         .resource_lock

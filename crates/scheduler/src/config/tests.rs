@@ -260,6 +260,14 @@ fn what_is_wrong_is_told_with_its_place() {
             "leaderElection.renewDeadline: Invalid value: \"never\": must be greater than zero, as in 15s",
         ),
         (
+            "leaderElection: {retryPeriod: 1h}\n".to_owned(),
+            "leaderElection.renewDeadline: Invalid value: \"10s\": must be greater than 1.2 times `RetryPeriod`",
+        ),
+        (
+            "leaderElection: {leaseDuration: 5000000000000h}\n".to_owned(),
+            "leaderElection.leaseDuration: Invalid value: \"5000000000000h\": must be no more than 8760h",
+        ),
+        (
             "leaderElection: {resourceLock: endpoints}\n".to_owned(),
             "leaderElection.resourceLock: Invalid value: \"endpoints\": resourceLock value must be \"leases\"",
         ),

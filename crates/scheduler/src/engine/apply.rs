@@ -4,13 +4,10 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 use super::events::may_help;
-use super::{Change, Engine, Nominated, Outcome, Reason};
+use super::{Change, Engine};
 use crate::cluster::{Departed, NodeId, PickerId, PodChange, PodId};
 use crate::model::{GroupKey, Labels, Node, Pod};
 use crate::plugins::Event;
-
-/// As the API server says it when it takes such a pod.
-const GATED: &str = "Scheduling is blocked due to non-empty scheduling gates";
 
 impl Engine {
     /// Takes note of what happened. Pods that it may help are tried again.
@@ -55,6 +52,8 @@ impl Engine {
                     self.remove_group(&gone, now);
                 }
             }
+            Change::Hold(uids) => self.hold(uids, now),
+            Change::Release { uid } => self.release(&uid, now),
             Change::Bound { uid } => self.bound(&uid, now),
             Change::NotBound { uid } => self.not_bound(&uid, now),
             Change::NotEvicted { uid } => self.not_evicted(&uid, now),
@@ -137,29 +136,21 @@ impl Engine {
             self.settled(id, now);
             return;
         };
-        let is_gated = !facts.scheduling_gates.is_empty();
-        let was_gated = before.is_some_and(|before| !before.scheduling_gates.is_empty());
+        let is_held = self.is_held(&facts);
         match before {
             Some(before) if self.queue.contains(id) => {
                 let (profiles, cluster) = (&self.profiles, &self.cluster);
                 let event = Event::Itself { before };
-                self.queue.update(id, &facts, now, |refusers| {
+                self.queue.update(id, &facts, is_held, now, |refusers| {
                     may_help(profiles, cluster, &event, id, profile, refusers)
                 });
             }
-            _ => self.queue.add(id, &facts, profile, now),
+            _ => {
+                self.queue.add(id, &facts, profile, is_held, now);
+                self.note_namespace(&facts, now);
+            }
         }
         self.follow_nomination(id, before, now);
-        if is_gated && !was_gated {
-            self.notices.push_back(Outcome::Pending {
-                pod: facts,
-                reason: Reason::SchedulingGated,
-                message: GATED.to_owned(),
-                nominated: Nominated::Unchanged,
-                victims: Vec::new(),
-                attempts: 0,
-            });
-        }
     }
 
     fn remove_pod(&mut self, uid: &str, now: Instant) {
@@ -305,6 +296,7 @@ impl Engine {
     }
 
     fn set_namespace(&mut self, name: &str, labels: Option<Labels>, now: Instant) {
+        let is_new = labels.is_some() && !self.cluster.has_namespace(name);
         let pickers = match labels {
             Some(labels) => self.cluster.set_namespace(name, labels),
             None => self.cluster.remove_namespace(name),
@@ -315,6 +307,9 @@ impl Engine {
                 pickers: &pickers,
             };
             self.happened(&event, now);
+        }
+        if is_new {
+            self.release_namespace(name, now);
         }
     }
 
@@ -327,5 +322,6 @@ impl Engine {
         for name in gone {
             self.set_namespace(&name, None, now);
         }
+        self.knows_namespaces(now);
     }
 }

@@ -16,6 +16,9 @@ impl Engine {
         if let Some(notice) = self.notices.pop_front() {
             return Some(notice);
         }
+        if let Some(notice) = self.miss_namespace(now) {
+            return Some(notice);
+        }
         let id = self.queue.pop(now)?;
         self.attempt(id, now)
     }
@@ -67,6 +70,7 @@ impl Engine {
             node: name,
             attempts: history.attempts,
             waited: history.waited,
+            tried_for: history.tried_for,
             looked_at,
             possible,
         })
@@ -91,6 +95,7 @@ impl Engine {
             nominations: &self.nominations,
             budgets: &self.budgets,
         };
+        self.preemptions += 1;
         let shuffle = &mut self.search.shuffle;
         match preemptor.preempt(&mut self.cluster, id, diagnosis, shuffle, now) {
             Finding::Victims(candidate) => self.make_room(id, refusers, &message, candidate, now),

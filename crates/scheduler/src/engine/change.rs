@@ -40,6 +40,11 @@ pub enum Change {
         kind: GroupKind,
         keys: HashSet<GroupKey>,
     },
+    /// Nothing is to be decided about these pods, by their uids, until they are released.
+    Hold(HashSet<Box<str>>),
+    Release {
+        uid: Box<str>,
+    },
     /// The server took the binding. The pod as the server has it now still comes as a [`Change::Pod`].
     Bound {
         uid: Box<str>,

@@ -8,6 +8,7 @@ mod apply;
 mod attempt;
 mod change;
 mod events;
+mod hold;
 mod nominate;
 mod outcome;
 #[cfg(test)]
@@ -22,6 +23,7 @@ pub use outcome::{Nominated, Outcome, Pending, Reason};
 
 pub use crate::preemption::Preemption;
 
+use self::hold::Held;
 use crate::cluster::Cluster;
 use crate::cycle::{Nominations, Observer, Profile, Search};
 use crate::preemption::Budgets;
@@ -73,6 +75,9 @@ pub struct Engine {
     budgets: Budgets,
     /// Grows with everything that can change a decision.
     version: u64,
+    /// How often somebody was looked for who could make room.
+    preemptions: u64,
+    held: Held,
     /// What is to be said before another pod is tried.
     notices: VecDeque<Outcome>,
 }
@@ -101,18 +106,26 @@ impl Engine {
             nominations: Nominations::default(),
             budgets: Budgets::default(),
             version: 0,
+            preemptions: 0,
+            held: Held::default(),
             notices: VecDeque::new(),
         }
     }
 
     /// When to ask again though nothing happened.
     pub fn wakes_at(&self) -> Option<Instant> {
-        self.queue.wakes_at()
+        let wakes = [self.queue.wakes_at(), self.held.wakes_at()];
+        wakes.into_iter().flatten().min()
     }
 
     /// How many pods wait, and where.
     pub fn pending(&self) -> Pending {
         self.queue.pending()
+    }
+
+    /// How often somebody was looked for who could make room for a pod, whether there was anybody or not.
+    pub fn preemptions(&self) -> u64 {
+        self.preemptions
     }
 
     pub fn cluster(&self) -> &Cluster {

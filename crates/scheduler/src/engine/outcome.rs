@@ -15,6 +15,8 @@ pub enum Outcome {
         attempts: u32,
         /// Since it was first seen.
         waited: Duration,
+        /// Since it was first tried: gates, and whatever else it waited for before, do not count.
+        tried_for: Duration,
         /// How many nodes were looked at, and how many of them would have done.
         looked_at: usize,
         possible: usize,
@@ -37,7 +39,6 @@ pub enum Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
     Unschedulable,
-    SchedulingGated,
     SchedulerError,
 }
 
@@ -45,7 +46,6 @@ impl Reason {
     pub fn as_str(self) -> &'static str {
         match self {
             Reason::Unschedulable => "Unschedulable",
-            Reason::SchedulingGated => "SchedulingGated",
             Reason::SchedulerError => "SchedulerError",
         }
     }

@@ -142,7 +142,7 @@ impl Metrics {
         );
         exposition.register(
             "scheduler_pod_scheduling_sli_duration_seconds",
-            "The same without the time for which pods were gated",
+            "How long it took from the first attempt until pods were bound, by attempts",
             self.pod_sli_seconds.clone(),
         );
         exposition.register(
@@ -170,7 +170,7 @@ impl Metrics {
         );
         exposition.register(
             "scheduler_preemption_attempts",
-            "How often room was made for a pod",
+            "How often somebody was looked for who could make room for a pod",
             self.preemption_attempts.clone(),
         );
         exposition.register(
@@ -214,17 +214,18 @@ impl Metrics {
         self.algorithm_seconds.observe(took.as_secs_f64());
     }
 
-    /// A pod was bound after so many attempts.
-    pub fn note_bound(&self, attempts: u32, waited: Duration) {
+    /// A pod was bound after so many attempts, so long after it was first seen and first tried.
+    pub fn note_bound(&self, attempts: u32, waited: Duration, tried_for: Duration) {
         let labels = Attempts {
             attempts: match attempts {
                 0..=ATTEMPTS_APART_MAX => attempts.to_string(),
                 _ => format!("{}+", ATTEMPTS_APART_MAX + 1),
             },
         };
-        let seconds = waited.as_secs_f64();
-        self.pod_seconds.get_or_create(&labels).observe(seconds);
-        self.pod_sli_seconds.get_or_create(&labels).observe(seconds);
+        let (waited, tried_for) = (waited.as_secs_f64(), tried_for.as_secs_f64());
+        self.pod_seconds.get_or_create(&labels).observe(waited);
+        let sli = self.pod_sli_seconds.get_or_create(&labels);
+        sli.observe(tried_for);
         self.pod_attempts.observe(f64::from(attempts));
     }
 
@@ -240,8 +241,13 @@ impl Metrics {
         }
     }
 
-    pub fn note_preemption(&self, victims: usize) {
-        self.preemption_attempts.inc();
+    /// So often somebody was looked for who could make room.
+    pub fn note_preemptions(&self, times: u64) {
+        self.preemption_attempts.inc_by(times);
+    }
+
+    /// So many had to go for a pod.
+    pub fn note_victims(&self, victims: usize) {
         self.preemption_victims
             .observe(u32::try_from(victims).map_or(f64::MAX, f64::from));
     }
@@ -294,14 +300,15 @@ mod tests {
         metrics.note_attempt("default-scheduler", Attempt::Scheduled, tick);
         metrics.note_attempt("default-scheduler", Attempt::Unschedulable, tick);
         metrics.note_decision(tick);
-        metrics.note_bound(2, tick);
-        metrics.note_bound(40, tick);
+        metrics.note_bound(2, 100 * tick, tick);
+        metrics.note_bound(40, tick, tick);
         metrics.note_pending(&Pending {
             active: 7,
             gated: 1,
             ..Pending::default()
         });
-        metrics.note_preemption(3);
+        metrics.note_preemptions(2);
+        metrics.note_victims(3);
         metrics.note_extension_point("Filter", "Success", "default-scheduler", tick);
         metrics.note_plugin("InterPodAffinity", "Filter", "Unschedulable", tick);
         metrics.note_event_dropped();
@@ -318,7 +325,9 @@ mod tests {
             "scheduler_pending_pods{queue=\"active\"} 7",
             "scheduler_pending_pods{queue=\"backoff\"} 0",
             "scheduler_pending_pods{queue=\"gated\"} 1",
-            "scheduler_preemption_attempts_total 1",
+            "scheduler_preemption_attempts_total 2",
+            "scheduler_pod_scheduling_duration_seconds_bucket{le=\"0.16\",attempts=\"2\"} 0",
+            "scheduler_pod_scheduling_sli_duration_seconds_bucket{le=\"0.01\",attempts=\"2\"} 1",
             "scheduler_preemption_victims_bucket{le=\"4.0\"} 1",
             "scheduler_framework_extension_point_duration_seconds_count{extension_point=\"Filter\",status=\"Success\",profile=\"default-scheduler\"} 1",
             "scheduler_plugin_execution_duration_seconds_count{plugin=\"InterPodAffinity\",extension_point=\"Filter\",status=\"Unschedulable\"} 1",

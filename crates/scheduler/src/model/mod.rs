@@ -17,7 +17,7 @@ pub use group::{Group, GroupKey, GroupKind};
 pub use labels::Labels;
 pub use node::{Image, Node, Taint};
 pub use node_selector::{NodeMatch, NodeRequirement, NodeSelector, NodeTerm, PreferredNodes};
-pub use pod::{Controller, HostPort, Pod, PodKey, PreemptionPolicy};
+pub use pod::{Controller, HostPort, NotScheduled, Pod, PodKey, PreemptionPolicy};
 pub use resources::Resources;
 pub use spread::{NodePolicy, SpreadConstraint, WhenUnsatisfiable};
 pub use term::{NamespaceRule, Picker, PodAffinity, Term, WeightedTerm};

@@ -28,6 +28,8 @@ pub struct Pod {
     pub uid: Box<str>,
     /// What the server had when it was read: a decision about it is void once it has changed.
     pub resource_version: Box<str>,
+    /// How often its spec was changed.
+    pub generation: i64,
     pub labels: Labels,
     pub created: Option<Timestamp>,
     /// When its node began with it.
@@ -42,6 +44,8 @@ pub struct Pod {
     pub node_name: Option<Box<str>>,
     /// Where it is to go once others have made room.
     pub nominated_node_name: Option<Box<str>>,
+    /// What it says of why it has no node.
+    pub not_scheduled: Option<Box<NotScheduled>>,
     pub scheduling_gates: Box<[Box<str>]>,
     pub priority: i32,
     pub preemption_policy: PreemptionPolicy,
@@ -73,6 +77,8 @@ impl Pod {
             key,
             uid,
             resource_version: _,
+            generation: _,
+            not_scheduled: _,
             labels,
             created: _,
             started: _,
@@ -134,6 +140,13 @@ impl Pod {
             affinity.forget_namespace_selectors(&self.key.namespace);
         }
     }
+}
+
+/// Of the condition `PodScheduled`, where that is false.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotScheduled {
+    pub reason: Box<str>,
+    pub message: Box<str>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -48,6 +48,7 @@ struct Waiting {
     class: ClassId,
     order: Order,
     first_seen: Instant,
+    first_tried: Option<Instant>,
     attempts: u32,
     /// Attempts in vain.
     refusals: u32,
@@ -74,6 +75,8 @@ enum Place {
 pub struct History {
     pub attempts: u32,
     pub waited: Duration,
+    /// Since it was first tried.
+    pub tried_for: Duration,
 }
 
 impl Queue {
@@ -117,11 +120,13 @@ impl Queue {
 
     pub fn history(&self, id: PodId, now: Instant) -> History {
         let waiting = self.waiting.get(&id);
+        let since = |instant: Option<Instant>| {
+            instant.map_or(Duration::ZERO, |then| now.saturating_duration_since(then))
+        };
         History {
             attempts: waiting.map_or(0, |waiting| waiting.attempts),
-            waited: waiting.map_or(Duration::ZERO, |waiting| {
-                now.saturating_duration_since(waiting.first_seen)
-            }),
+            waited: since(waiting.map(|waiting| waiting.first_seen)),
+            tried_for: since(waiting.and_then(|waiting| waiting.first_tried)),
         }
     }
 
@@ -138,26 +143,51 @@ impl Queue {
 
 /// Pods that come, change and go.
 impl Queue {
-    pub fn add(&mut self, id: PodId, facts: &Arc<Pod>, profile: usize, now: Instant) {
+    /// One that is held must not be tried, as one that has gates.
+    pub fn add(
+        &mut self,
+        id: PodId,
+        facts: &Arc<Pod>,
+        profile: usize,
+        is_held: bool,
+        now: Instant,
+    ) {
         let waiting = Waiting {
             class: self.classes.join(facts, profile),
             order: self.order(facts.priority, now),
             first_seen: now,
+            first_tried: None,
             attempts: 0,
             refusals: 0,
             errors: 0,
             place: Place::Active,
         };
         self.waiting.insert(id, waiting);
-        let is_gated = !facts.scheduling_gates.is_empty();
-        self.enter(
-            id,
-            if is_gated {
-                Place::Gated
-            } else {
-                Place::Active
-            },
-        );
+        let is_gated = is_held || !facts.scheduling_gates.is_empty();
+        let place = if is_gated {
+            Place::Gated
+        } else {
+            Place::Active
+        };
+        self.enter(id, place);
+    }
+
+    /// Whether a pod may be tried, apart from its gates.
+    pub fn set_held(&mut self, id: PodId, facts: &Pod, is_held: bool, now: Instant) {
+        let is_gated = is_held || !facts.scheduling_gates.is_empty();
+        let place = match self.place(id) {
+            Some(Place::Gated) if !is_gated => Place::Active,
+            Some(Place::Active | Place::Resting { .. } | Place::Asleep) if is_gated => Place::Gated,
+            _ => return,
+        };
+        self.exit(id);
+        self.enter(id, place);
+        if let Some(waiting) = self.waiting.get(&id)
+            && place == Place::Gated
+            && self.classes.stops_trying(waiting.class, id)
+        {
+            self.wake_class(waiting.class, now);
+        }
     }
 
     pub fn remove(&mut self, id: PodId, now: Instant) {
@@ -172,6 +202,7 @@ impl Queue {
         &mut self,
         id: PodId,
         facts: &Arc<Pod>,
+        is_held: bool,
         now: Instant,
         may_help: impl FnOnce(Refusers) -> bool,
     ) {
@@ -180,7 +211,7 @@ impl Queue {
         };
         let (class, place) = (waiting.class, waiting.place);
         if self.classes.contains_alike(class, facts) {
-            return;
+            return self.set_held(id, facts, is_held, now);
         }
         let refusers = self.classes.refusers(class);
         self.exit(id);
@@ -188,7 +219,7 @@ impl Queue {
         if let Some(waiting) = self.waiting.get_mut(&id) {
             waiting.order = waiting.order.with_priority(facts.priority);
         }
-        let is_gated = !facts.scheduling_gates.is_empty();
+        let is_gated = is_held || !facts.scheduling_gates.is_empty();
         match place {
             _ if is_gated => self.enter(id, Place::Gated),
             Place::Gated => self.enter(id, Place::Active),
@@ -262,6 +293,7 @@ impl Queue {
         self.exit(id);
         if let Some(waiting) = self.waiting.get_mut(&id) {
             waiting.attempts = waiting.attempts.saturating_add(1);
+            waiting.first_tried.get_or_insert(now);
         }
         self.enter(id, Place::Binding);
         Some(id)

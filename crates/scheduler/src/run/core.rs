@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
+use super::health::Health;
 use super::in_flight::InFlight;
 use super::mailbox::{Mailbox, Permission};
 use super::writer::Decided;
@@ -23,6 +24,7 @@ pub(super) struct Core {
     pub(super) decided: mpsc::UnboundedSender<Decided>,
     pub(super) in_flight: Arc<InFlight>,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) health: Arc<Health>,
 }
 
 impl Core {
@@ -39,6 +41,9 @@ impl Core {
                 _ => None,
             };
             permission = self.mailbox.take(&mut changes, until);
+            if permission == Permission::Decide {
+                self.health.has_started();
+            }
             let now = Instant::now();
             for change in changes.drain(..) {
                 self.engine.apply(change, now);
@@ -71,9 +76,12 @@ impl Core {
     /// Whether there was something to decide.
     fn decide(&mut self) -> bool {
         let begun = Instant::now();
+        let preemptions = self.engine.preemptions();
         let Some(outcome) = self.engine.next(begun) else {
             return false;
         };
+        let preemptions = self.engine.preemptions() - preemptions;
+        self.metrics.note_preemptions(preemptions);
         self.note(&outcome, begun);
         match &outcome {
             Outcome::Bind { .. } => self.in_flight.begin_binding(),
@@ -97,14 +105,12 @@ impl Core {
                 let attempt = match reason {
                     Reason::Unschedulable => Attempt::Unschedulable,
                     Reason::SchedulerError => Attempt::Error,
-                    // Nothing was attempted.
-                    Reason::SchedulingGated => return,
                 };
                 self.metrics.note_decision(took);
                 self.metrics
                     .note_attempt(&pod.scheduler_name, attempt, took);
                 if !victims.is_empty() {
-                    self.metrics.note_preemption(victims.len());
+                    self.metrics.note_victims(victims.len());
                 }
             }
             Outcome::Displaced { .. } => {}

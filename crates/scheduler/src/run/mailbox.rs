@@ -26,6 +26,8 @@ struct State {
     is_woken: bool,
     lists_missing: usize,
     may_decide: bool,
+    /// The thread knows that it may not, and has told all that it decided before.
+    has_stopped: bool,
     is_closed: bool,
 }
 
@@ -86,9 +88,18 @@ impl Mailbox {
         self.arrived.notify_one();
     }
 
-    /// From now on nothing is decided any more.
+    /// As soon as the thread hears of it, nothing is decided any more: see [`Mailbox::has_stopped`].
     pub(super) fn stop_deciding(&self) {
-        self.lock().may_decide = false;
+        let mut state = self.lock();
+        state.may_decide = false;
+        state.is_woken = true;
+        drop(state);
+        self.arrived.notify_one();
+    }
+
+    /// Whether nothing more is to come of the thread.
+    pub(super) fn has_stopped(&self) -> bool {
+        self.lock().has_stopped
     }
 
     pub(super) fn close(&self) {
@@ -119,6 +130,7 @@ impl Mailbox {
         into.append(&mut state.waiting);
         self.room.add_permits(std::mem::take(&mut state.watched));
         state.is_woken = false;
+        state.has_stopped = !state.may_decide;
         match &*state {
             State {
                 is_closed: true, ..
@@ -162,7 +174,9 @@ mod tests {
         assert_eq!(taken.len(), 1);
         mailbox.stop_deciding();
         mailbox.answer(change());
+        assert!(!mailbox.has_stopped());
         assert_eq!(mailbox.take(&mut taken, None), Permission::Listen);
+        assert!(mailbox.has_stopped());
         assert_eq!(taken.len(), 2);
         mailbox.close();
         assert_eq!(mailbox.take(&mut taken, None), Permission::End);

@@ -9,6 +9,7 @@
 
 mod core;
 mod fence;
+mod health;
 mod in_flight;
 mod lanes;
 mod mailbox;
@@ -32,9 +33,12 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+pub use health::Health;
+
 use self::core::Core;
-use crate::engine::Engine;
+use crate::engine::{Change, Engine, Pending};
 use crate::metrics::Metrics;
+use crate::model::Pod;
 use in_flight::InFlight;
 use lanes::Lanes;
 use mailbox::Mailbox;
@@ -44,7 +48,7 @@ use writer::Writer;
 
 /// Between a failure and the next start.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long bindings that are under way may take at the end.
+/// How long what is under way may take at the end.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
 const DRAIN_TICK: Duration = Duration::from_millis(5);
 
@@ -58,6 +62,7 @@ pub struct Options {
     /// Makes an engine that knows nothing yet, for each time that this process begins to lead.
     pub engine: Arc<dyn Fn() -> Engine + Send + Sync>,
     pub metrics: Arc<Metrics>,
+    pub health: Arc<Health>,
 }
 
 impl fmt::Debug for Options {
@@ -138,17 +143,20 @@ async fn keep(leadership: Option<&Leadership>, lead: &Lead) -> Lost {
 
 async fn serve(client: &Client, options: &Options, term: &Term, stop: &CancellationToken) -> End {
     let server = Server::new(client.clone(), term.lead.clone());
+    let _leading = options.health.starts();
+    let mut held = Vec::new();
     if term.before != Before::Nobodys {
         let fenced = tokio::select! {
             () = stop.cancelled() => return End::Done { is_all_settled: false },
             fenced = fence::fence(&server, &options.scheduler_names) => fenced,
         };
-        if !fenced {
+        held = match fenced {
+            Some(held) => held,
             // Whoever keeps the lease knows why, and ends this.
-            return std::future::pending().await;
-        }
+            None => return std::future::pending().await,
+        };
     }
-    let mut running = match Running::start(client, server, options) {
+    let mut running = match Running::start(client, server, options, held) {
         Ok(running) => running,
         Err(error) => {
             tracing::error!(%error, "no threads can be started");
@@ -174,14 +182,22 @@ struct Running {
 }
 
 impl Running {
-    fn start(client: &Client, server: Server, options: &Options) -> std::io::Result<Running> {
+    fn start(
+        client: &Client,
+        server: Server,
+        options: &Options,
+        held: Vec<Pod>,
+    ) -> std::io::Result<Running> {
         let mailbox = Arc::new(Mailbox::new(watches::LISTS));
+        let uids = held.iter().map(|pod| pod.uid.clone());
+        mailbox.answer(Change::Hold(uids.collect()));
         let in_flight = Arc::<InFlight>::default();
         let lanes = Arc::<Lanes>::default();
         let metrics = options.metrics.clone();
         let (decided, to_write) = mpsc::unbounded_channel();
         let (is_over, ended) = oneshot::channel();
         let make = options.engine.clone();
+        let health = options.health.clone();
         let parts = (mailbox.clone(), in_flight.clone(), metrics.clone());
         std::thread::Builder::new()
             .name("scheduler".to_owned())
@@ -192,15 +208,18 @@ impl Running {
                     mailbox,
                     decided,
                     in_flight,
-                    metrics,
+                    metrics: metrics.clone(),
+                    health,
                 }
                 .run();
+                // Whoever leads next has them in its queues.
+                metrics.note_pending(&Pending::default());
                 // After a panic it is dropped, which says the same.
                 drop(is_over);
             })?;
         let teller = Teller::start(server.clone(), in_flight.clone(), metrics.clone());
         let writer = Writer::new(
-            server,
+            server.clone(),
             mailbox.clone(),
             lanes.clone(),
             in_flight.clone(),
@@ -208,6 +227,7 @@ impl Running {
             teller,
         );
         let mut work = JoinSet::new();
+        work.spawn(fence::fence_beside(server, mailbox.clone(), held));
         work.spawn(Arc::new(writer).run(to_write));
         watches::start(client, &mailbox, &lanes, &mut work);
         Ok(Running {
@@ -222,7 +242,7 @@ impl Running {
     async fn drain(&self) -> bool {
         self.mailbox.stop_deciding();
         let settled = async {
-            while self.in_flight.bindings() > 0 {
+            while !(self.mailbox.has_stopped() && self.in_flight.is_settled()) {
                 sleep(DRAIN_TICK).await;
             }
         };

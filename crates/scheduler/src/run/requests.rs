@@ -16,11 +16,17 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::model::{Pod, PodKey};
 
 /// A request that takes longer has been lost, or may as well have been.
-const REQUEST_MAX: Duration = Duration::from_secs(10);
-/// A server that has too much to do is asked again after this, for as long as a request may take.
+pub(super) const REQUEST_MAX: Duration = Duration::from_secs(10);
+/// A server that has too much to do is asked again after this, and then after twice as long each time.
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
-/// Between two attempts to find out what became of one.
+const BUSY_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Between the first two attempts to find out what became of one, and between later ones.
 const PAUSE: Duration = Duration::from_millis(500);
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// Between two times that the same trouble is told.
+const COMPLAINTS: Duration = Duration::from_secs(60);
+/// How often a pod is told to go that somebody else wrote at the same time.
+const EVICTIONS_MAX: usize = 3;
 /// What a condition says of its time is no finer than this.
 const CONDITION_TICK: Duration = Duration::from_secs(1);
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -68,6 +74,8 @@ pub(super) enum Bound {
     Yes,
     /// It is not, and the request can have no effect any more.
     No(String),
+    /// It may be, or may still be going to be: see [`Server::settle`].
+    Unknown(String),
     NotLeading,
 }
 
@@ -79,8 +87,6 @@ struct Wire<'a> {
     metadata: Metadata<'a>,
     #[serde(borrow, deserialize_with = "or_default")]
     spec: Spec<'a>,
-    #[serde(borrow, deserialize_with = "or_default")]
-    status: Status<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -101,26 +107,6 @@ struct Spec<'a> {
     node_name: Text<'a>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Status<'a> {
-    #[serde(borrow, deserialize_with = "or_default")]
-    conditions: Vec<Condition<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Condition<'a> {
-    #[serde(borrow, rename = "type")]
-    type_: Text<'a>,
-    #[serde(borrow)]
-    status: Text<'a>,
-    #[serde(borrow)]
-    reason: Text<'a>,
-    #[serde(borrow)]
-    message: Text<'a>,
-}
-
 /// How a pod is now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Current {
@@ -128,8 +114,6 @@ pub(super) struct Current {
     pub(super) version: String,
     pub(super) node: String,
     pub(super) is_terminating: bool,
-    /// Why it has no node, if it says so: the reason and the message.
-    pub(super) waits: Option<(String, String)>,
 }
 
 impl Server {
@@ -145,7 +129,7 @@ impl Server {
         self.lead.is_sure(Instant::now())
     }
 
-    /// Puts a pod of this version on a node. What cannot be known is found out: an answer is definite.
+    /// Puts a pod of this version on a node.
     pub(super) async fn bind(&self, pod: &Pod, version: &str, node: &str) -> Bound {
         let path = format!("{}/binding", path_of(&pod.key));
         let body = json!({
@@ -159,30 +143,56 @@ impl Server {
         });
         match self.send(Method::POST, &path, JSON, &body).await {
             Ok(_) => Bound::Yes,
+            // Whatever lies between may have sent it twice: then its own effect is in its way.
+            Err(Failure::Refused { code: 409, message }) => self.find_out(pod, node, message).await,
             Err(Failure::Refused { message, .. }) => Bound::No(message),
             Err(Failure::NotLeading) => Bound::NotLeading,
-            Err(Failure::Unknown(problem)) => {
-                tracing::warn!(pod = %pod.key, problem, "whether it is bound is not known");
-                self.settle(pod, version, node, problem).await
-            }
+            Err(Failure::Unknown(problem)) => Bound::Unknown(problem),
         }
     }
 
-    /// After a binding without an answer: either it has taken effect, or the pod is changed so that it cannot.
-    async fn settle(&self, pod: &Pod, version: &str, node: &str, problem: String) -> Bound {
+    /// After a binding without an answer: either it has taken effect, or the pod is changed so that it cannot. It takes
+    /// as long as it takes, and is never unknown then.
+    pub(super) async fn settle(
+        &self,
+        pod: &Pod,
+        version: &str,
+        node: &str,
+        problem: String,
+    ) -> Bound {
+        tracing::warn!(pod = %pod.key, problem, "whether it is bound is not known");
+        let mut complained = Instant::now();
+        let mut pause = PAUSE;
         loop {
-            match self.touch(&pod.key, &pod.uid, version).await {
+            let failure = match self.touch(&pod.key, &pod.uid, version).await {
                 Ok(()) => return Bound::No(problem),
                 Err(Failure::NotLeading) => return Bound::NotLeading,
                 Err(failure) if failure.is_not_found() => return Bound::No(problem),
-                Err(failure) if failure.is_conflict() => match self.look(&pod.key).await {
-                    Ok(Some(now)) if now.uid == *pod.uid && now.node == node => return Bound::Yes,
-                    Ok(_) => return Bound::No(problem),
-                    Err(_) => {}
-                },
-                Err(_) => {}
+                Err(failure) if failure.is_conflict() => {
+                    match self.find_out(pod, node, problem.clone()).await {
+                        Bound::Unknown(_) => failure,
+                        known => return known,
+                    }
+                }
+                Err(failure) => failure,
+            };
+            if complained.elapsed() >= COMPLAINTS {
+                tracing::warn!(pod = %pod.key, node, %failure,
+                    "whether it is bound is still not known: its place is kept");
+                complained = Instant::now();
             }
-            sleep(PAUSE).await;
+            sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// What became of a binding that can have no effect any more.
+    async fn find_out(&self, pod: &Pod, node: &str, problem: String) -> Bound {
+        match self.look(&pod.key).await {
+            Ok(Some(now)) if now.uid == *pod.uid && now.node == node => Bound::Yes,
+            Ok(_) => Bound::No(problem),
+            Err(Failure::NotLeading) => Bound::NotLeading,
+            Err(_) => Bound::Unknown(problem),
         }
     }
 
@@ -237,31 +247,52 @@ impl Server {
 
     /// Takes a pod away to make room, and has it say why. One that is gone already is what was wanted.
     pub(super) async fn evict(&self, victim: &Pod, scheduler: &str) -> Result<(), Failure> {
+        let mut attempts = 1;
+        loop {
+            match self.evict_once(victim, scheduler).await {
+                Err(failure) if failure.is_not_found() => return Ok(()),
+                // It is another pod by now, or somebody wrote at the same time.
+                Err(failure) if failure.is_conflict() => {
+                    let current = self.look(&victim.key).await?;
+                    if current.is_none_or(|now| now.uid != *victim.uid) {
+                        return Ok(());
+                    }
+                    if attempts == EVICTIONS_MAX {
+                        return Err(failure);
+                    }
+                }
+                evicted => return evicted,
+            }
+            attempts += 1;
+        }
+    }
+
+    /// Has a pod say why it goes, and takes it away.
+    async fn evict_once(&self, victim: &Pod, scheduler: &str) -> Result<(), Failure> {
         let message = format!("{scheduler}: preempting to accommodate a higher priority pod");
+        let mut condition = json!({
+            "type": "DisruptionTarget", "status": "True",
+            "reason": "PreemptionByScheduler", "message": message,
+            "lastTransitionTime": now(),
+        });
+        if victim.generation > 0 {
+            condition["observedGeneration"] = json!(victim.generation);
+        }
         let patch = json!({
             "metadata": {"uid": victim.uid},
-            "status": {"conditions": [{
-                "type": "DisruptionTarget", "status": "True",
-                "reason": "PreemptionByScheduler", "message": message,
-                "lastTransitionTime": now(),
-            }]},
+            "status": {"conditions": [condition]},
         });
-        let is_gone = |failure: &Failure| failure.is_not_found() || failure.is_conflict();
-        match self.patch_status(&victim.key, &patch).await {
-            Err(failure) if is_gone(&failure) => return Ok(()),
-            patched => drop(patched?),
-        }
+        self.patch_status(&victim.key, &patch).await?;
         let options = json!({
             "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": victim.uid},
         });
         let path = path_of(&victim.key);
-        match self.send(Method::DELETE, &path, JSON, &options).await {
-            Err(failure) if !is_gone(&failure) => Err(failure),
-            _ => Ok(()),
-        }
+        self.send(Method::DELETE, &path, JSON, &options).await?;
+        Ok(())
     }
 
-    /// Sends a request, again while the server says that it has too much to do.
+    /// Sends a request, again while the server says that it has too much to do: then nothing was done, and whoever waits
+    /// here asks for nothing else.
     pub(super) async fn send(
         &self,
         method: Method,
@@ -273,13 +304,14 @@ impl Server {
             Value::Null => Vec::new(),
             body => body.to_string().into_bytes(),
         };
-        let until = Instant::now() + REQUEST_MAX;
+        let mut pause = BUSY_PAUSE;
         loop {
             let body = body.clone();
             let sent = self.send_once(method.clone(), path, content_type, body);
             match sent.await {
-                Err(Failure::Refused { code: 429, .. }) if Instant::now() < until => {
-                    sleep(BUSY_PAUSE).await;
+                Err(Failure::Refused { code: 429, .. }) => {
+                    sleep(pause).await;
+                    pause = (pause * 2).min(BUSY_PAUSE_MAX);
                 }
                 answer => return answer,
             }
@@ -358,17 +390,7 @@ fn current(json: &[u8]) -> Result<Current, Failure> {
         version: wire.metadata.resource_version.to_string(),
         node: wire.spec.node_name.to_string(),
         is_terminating: !wire.metadata.deletion_timestamp.is_empty(),
-        waits: wire.status.waits(),
     })
-}
-
-impl Status<'_> {
-    fn waits(&self) -> Option<(String, String)> {
-        let mut conditions = self.conditions.iter();
-        let condition = conditions.find(|one| &*one.type_ == "PodScheduled")?;
-        let is_false = &*condition.status == "False";
-        is_false.then(|| (condition.reason.to_string(), condition.message.to_string()))
-    }
 }
 
 /// What a Status says.

@@ -51,7 +51,7 @@ pub(super) fn start(
         Api::all(client.clone()),
         pods,
         mailbox.clone(),
-        move |event| forget_lane(&finished, event),
+        move |event, listed| forget_lanes(&finished, event, listed),
     ));
     all::<Node>(client, mailbox, work);
     all::<Namespace>(client, mailbox, work);
@@ -65,11 +65,16 @@ pub(super) fn start(
 /// Follows all objects of a kind.
 fn all<K: Told>(client: &Client, mailbox: &Arc<Mailbox>, work: &mut JoinSet<()>) {
     let api = Api::all(client.clone());
-    work.spawn(follow::<K>(api, Config::default(), mailbox.clone(), |_| {}));
+    work.spawn(follow::<K>(
+        api,
+        Config::default(),
+        mailbox.clone(),
+        |_, _| {},
+    ));
 }
 
 /// Nothing more is written about a pod that has a node, or is gone.
-fn forget_lane(lanes: &Lanes, event: &Event<Watched<Pod>>) {
+fn forget_lanes(lanes: &Lanes, event: &Event<Watched<Pod>>, listed: &HashSet<Box<str>>) {
     match event {
         Event::Apply(pod) | Event::InitApply(pod) => {
             let is_placed = |pod: &Pod| pod.node_name.is_some();
@@ -78,7 +83,8 @@ fn forget_lane(lanes: &Lanes, event: &Event<Watched<Pod>>) {
             }
         }
         Event::Delete(pod) => lanes.forget(pod.uid()),
-        Event::Init | Event::InitDone => {}
+        Event::Init => {}
+        Event::InitDone => lanes.retain(listed),
     }
 }
 
@@ -86,13 +92,13 @@ async fn follow<K: Told>(
     api: Api<Watched<K>>,
     config: Config,
     mailbox: Arc<Mailbox>,
-    look: impl Fn(&Event<Watched<K>>) + Send,
+    look: impl Fn(&Event<Watched<K>>, &HashSet<K::Id>) + Send,
 ) {
     let mut listed: HashSet<K::Id> = HashSet::new();
     let mut is_first = true;
     let mut events = pin!(watching::events(api, config));
     while let Some(event) = events.next().await {
-        look(&event);
+        look(&event, &listed);
         let change = match event {
             Event::Init => {
                 listed.clear();
@@ -231,5 +237,24 @@ impl<G: Gathers> Told for GroupOf<G> {
             kind: G::GROUP_KIND,
             keys,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_listed_any_more_has_no_lane() {
+        let lanes = Lanes::default();
+        for uid in ["gone", "here"] {
+            lanes.enter(uid);
+        }
+        let listed = HashSet::from(["here".into(), "other".into()]);
+        forget_lanes(&lanes, &Event::Init, &HashSet::new());
+        assert_eq!(lanes.len(), 2);
+        forget_lanes(&lanes, &Event::InitDone, &listed);
+        assert_eq!(lanes.len(), 1);
+        assert!(lanes.overtake("here").is_some());
     }
 }

@@ -1,6 +1,7 @@
 //! Scripts of what happens, and what the engine decides.
 
 mod events;
+mod hold;
 mod nominated;
 mod preemption;
 mod queue;

@@ -19,6 +19,8 @@ pub(super) struct Metadata<'a> {
     pub(super) uid: Text<'a>,
     #[serde(borrow)]
     pub(super) resource_version: Text<'a>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) generation: i64,
     #[serde(borrow, deserialize_with = "or_default")]
     pub(super) labels: BTreeMap<Text<'a>, Text<'a>>,
     #[serde(borrow)]

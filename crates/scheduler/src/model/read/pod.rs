@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::affinity::{WireAffinity, WireSpread};
 use super::parts::{Metadata, WireToleration};
-use crate::model::pod::Controller;
+use crate::model::pod::{Controller, NotScheduled};
 use crate::model::{HostPort, NodeSelector, Pod, PodKey, PreemptionPolicy, Resources};
 
 #[derive(Debug, Default, Deserialize)]
@@ -126,6 +126,8 @@ struct Condition<'a> {
     status: Text<'a>,
     #[serde(borrow)]
     reason: Text<'a>,
+    #[serde(borrow)]
+    message: Text<'a>,
 }
 
 impl Pod {
@@ -144,6 +146,7 @@ impl Pod {
         Ok(Pod {
             uid: (*metadata.uid).into(),
             resource_version: (*metadata.resource_version).into(),
+            generation: metadata.generation,
             created: metadata.creation_timestamp.parse().ok(),
             started: status.start_time.parse::<Timestamp>().ok(),
             is_terminating: !metadata.deletion_timestamp.is_empty(),
@@ -152,6 +155,7 @@ impl Pod {
             scheduler_name: (*spec.scheduler_name).into(),
             node_name: present(&spec.node_name),
             nominated_node_name: present(&status.nominated_node_name),
+            not_scheduled: status.not_scheduled(),
             scheduling_gates: spec
                 .scheduling_gates
                 .iter()
@@ -219,6 +223,21 @@ impl Status<'_> {
         let mut conditions = self.conditions.iter();
         let told = conditions.find(|condition| &*condition.kind == "DisruptionTarget");
         told.is_some_and(|told| &*told.status == "True" && &*told.reason == "PreemptionByScheduler")
+    }
+}
+
+impl Status<'_> {
+    /// One without a reason says nothing.
+    fn not_scheduled(&self) -> Option<Box<NotScheduled>> {
+        let mut conditions = self.conditions.iter();
+        let said = conditions.find(|condition| &*condition.kind == "PodScheduled")?;
+        let is_said = &*said.status == "False" && !said.reason.is_empty();
+        is_said.then(|| {
+            Box::new(NotScheduled {
+                reason: (*said.reason).into(),
+                message: (*said.message).into(),
+            })
+        })
     }
 }
 
