@@ -237,7 +237,7 @@ impl Engine {
         if departed.facts.is_terminating {
             self.queue.remove(id, now);
         } else if self.queue.contains(id) {
-            self.queue.failed(id, now);
+            self.queue.came_back(id, &departed.facts, now);
         } else {
             self.welcome(id, None, now);
         }
