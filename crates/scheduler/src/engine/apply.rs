@@ -133,8 +133,7 @@ impl Engine {
         let Some(facts) = self.facts(id) else { return };
         let profile = self.by_name.get(&facts.scheduler_name).copied();
         let (Some(profile), false) = (profile, facts.is_terminating) else {
-            self.queue.remove(id, now);
-            self.settled(id, now);
+            self.leave_queue(id, now);
             return;
         };
         let is_gated = !facts.scheduling_gates.is_empty();
@@ -171,6 +170,7 @@ impl Engine {
     fn left(&mut self, departed: &Departed, now: Instant) {
         // Before anything else: the number of the pod can be another's soon.
         self.queue.remove(departed.id, now);
+        self.told.forget(departed.id);
         self.freed_by(departed, now);
         if departed.place.is_some() {
             self.happened(&Event::PodLeft(departed), now);
@@ -214,6 +214,7 @@ impl Engine {
 
     fn leave_queue(&mut self, id: PodId, now: Instant) {
         self.queue.remove(id, now);
+        self.told.forget(id);
         self.settled(id, now);
     }
 

@@ -110,6 +110,7 @@ impl Engine {
                 }
                 let mut outcome = self.stay(id, refusers, None, &message, now)?;
                 self.unnominate(id, now);
+                self.told.note(id, None, now);
                 if let Outcome::Pending { nominated, .. } = &mut outcome {
                     *nominated = Nominated::Nowhere;
                 }
@@ -143,6 +144,7 @@ impl Engine {
             since: now,
         };
         self.nominate(id, nomination, now);
+        self.told.note(id, Some(node.clone()), now);
         if let Outcome::Pending {
             nominated, victims, ..
         } = &mut outcome

@@ -12,6 +12,7 @@ mod nominate;
 mod outcome;
 #[cfg(test)]
 mod tests;
+mod told;
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -25,6 +26,7 @@ use crate::cluster::Cluster;
 use crate::cycle::{Nominations, Profile, Search};
 use crate::preemption::Budgets;
 use crate::queue::{Backoff, Queue};
+use told::Told;
 
 #[derive(Debug)]
 pub struct Settings {
@@ -66,6 +68,7 @@ pub struct Engine {
     search: Search,
     queue: Queue,
     nominations: Nominations,
+    told: Told,
     budgets: Budgets,
     /// Grows with everything that can change a decision.
     version: u64,
@@ -95,6 +98,7 @@ impl Engine {
             search: Search::default(),
             queue: Queue::new(backoff, settings.pod_max_unschedulable),
             nominations: Nominations::default(),
+            told: Told::default(),
             budgets: Budgets::default(),
             version: 0,
             notices: VecDeque::new(),

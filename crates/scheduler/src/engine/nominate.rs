@@ -81,6 +81,8 @@ impl Engine {
             // The server says nothing new: what was decided here may not have come to it yet.
             same if said_before.is_some_and(|before| before == same) => {}
             None if said_before.is_none() => {}
+            // It has been told something else since, and will say so.
+            said if self.told.is_outdated(id, said.as_deref(), now) => {}
             None => self.unnominate(id, now),
             Some(node) => {
                 let known = self.nominations.get(id);
@@ -113,6 +115,7 @@ impl Engine {
                 && is_lower
             {
                 self.unnominate(id, now);
+                self.told.note(id, None, now);
                 self.queue.wake_one(id, now);
                 self.notices.push_back(Outcome::Displaced { pod });
             }

@@ -121,6 +121,50 @@ fn a_more_important_pod_takes_the_place() {
     assert_eq!(run.tried(), ["top+", "p"]);
 }
 
+/// Of a pod that was sent from `a` to `b` at once, the server first says that it has no place, and then that it has one
+/// on `b`. In between nobody else has to leave for it.
+#[test]
+fn what_the_server_says_late_takes_no_place_back() {
+    let mut run = Run::new();
+    run.node("a", 4);
+    run.pod(pod("weak", 4, json!({"nodeName": "a", "priority": 1})));
+    let says = |node: Option<&str>| {
+        let mut pod = pod("p", 4, json!({"priority": 10}));
+        pod.nominated_node_name = node.map(Box::from);
+        pod
+    };
+    run.pod(says(None));
+    let lines = run.go();
+    assert!(lines[0].ends_with("nominated a victims weak"), "{lines:?}");
+    run.pod(says(Some("a")));
+    run.node("b", 4);
+    run.pod(pod("other", 4, json!({"nodeName": "b", "priority": 2})));
+    run.go();
+    run.pod(pod("top", 4, json!({"priority": 100})));
+    run.after(Duration::from_secs(20));
+    let lines = run.go();
+    assert!(lines[0].ends_with("nominated a victims weak"), "{lines:?}");
+    assert_eq!(lines[1], "p displaced");
+    assert!(lines[2].ends_with("nominated b victims other"), "{lines:?}");
+    run.node("c", 4);
+    run.pod(pod("third", 4, json!({"nodeName": "c", "priority": 3})));
+    run.go();
+    for late in [None, Some("b")] {
+        run.pod(says(late));
+        run.after(Duration::from_secs(20));
+        assert_eq!(run.go(), [""; 0], "{late:?}");
+        // It still knows who was told to leave, and where.
+        let pod = run.engine.cluster().pods().find("default/p").unwrap();
+        let nomination = run.engine.nominations().get(pod).unwrap();
+        assert_eq!((&*nomination.node, nomination.victims.len()), ("b", 1));
+    }
+    // What somebody else says counts.
+    run.pod(says(Some("c")));
+    assert_eq!(run.engine.nominations().on("c").len(), 1);
+    run.pod(says(None));
+    assert!(run.engine.nominations().on("c").is_empty());
+}
+
 #[test]
 fn a_place_that_nobody_can_make_any_more_is_given_up() {
     let mut run = preempting();
