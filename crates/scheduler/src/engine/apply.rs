@@ -236,9 +236,10 @@ impl Engine {
         };
         self.cluster.forget(id);
         if departed.facts.is_terminating {
-            self.queue.remove(id, now);
+            self.leave_queue(id, now);
         } else if self.queue.contains(id) {
             self.queue.came_back(id, &departed.facts, now);
+            self.keeps_nothing(id, &departed.facts, now);
         } else {
             self.welcome(id, None, now);
         }

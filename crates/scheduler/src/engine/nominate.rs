@@ -122,6 +122,20 @@ impl Engine {
         }
     }
 
+    /// What was kept for a pod that did not get its node was given up when it was to have that one. The server may not
+    /// know.
+    pub(super) fn keeps_nothing(&mut self, id: PodId, pod: &Arc<Pod>, now: Instant) {
+        let is_kept = match self.told.last(id) {
+            Some(told) => told.is_some(),
+            None => pod.nominated_node_name.is_some(),
+        };
+        if is_kept {
+            self.told.note(id, None, now);
+            let pod = pod.clone();
+            self.notices.push_back(Outcome::Displaced { pod });
+        }
+    }
+
     pub(super) fn facts(&self, id: PodId) -> Option<Arc<Pod>> {
         self.cluster.pods().get(id).map(|slot| slot.facts.clone())
     }

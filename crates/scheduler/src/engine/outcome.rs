@@ -29,7 +29,8 @@ pub enum Outcome {
         victims: Vec<Arc<Pod>>,
         attempts: u32,
     },
-    /// The place that was kept for the pod goes to a more important one: its nomination is to be taken back.
+    /// No place is kept for the pod any more: a more important one gets it, or the pod was to have a node and did not
+    /// get it. Its nomination is to be taken back.
     Displaced { pod: Arc<Pod> },
 }
 

@@ -44,6 +44,12 @@ impl Told {
         repeated.is_some() && !is_last
     }
 
+    /// The last word about a pod that may still have to come back.
+    pub(super) fn last(&self, pod: PodId) -> Option<Option<&str>> {
+        let word = self.by_pod.get(&pod)?.last()?;
+        Some(word.node.as_deref())
+    }
+
     /// For a pod that waits no more.
     pub(super) fn forget(&mut self, pod: PodId) {
         self.by_pod.remove(&pod);

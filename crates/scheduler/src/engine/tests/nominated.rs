@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::run::{Run, pod};
+use crate::engine::Change;
 use crate::model::Pod;
 
 fn nominated(name: &str, cpu: u32, priority: i32, node: &str) -> Pod {
@@ -163,6 +164,34 @@ fn what_the_server_says_late_takes_no_place_back() {
     assert_eq!(run.engine.nominations().on("c").len(), 1);
     run.pod(says(None));
     assert!(run.engine.nominations().on("c").is_empty());
+}
+
+#[test]
+fn a_nomination_is_taken_back_when_the_binding_fails() {
+    for does_server_know in [true, false] {
+        let mut run = preempting();
+        if does_server_know {
+            run.pod(nominated("p", 3, 10, "n"));
+        }
+        run.gone("x");
+        run.after(Duration::from_secs(20));
+        assert_eq!(run.go(), ["p → n"]);
+        let uid = Box::from("default/p");
+        run.apply(Change::NotBound { uid });
+        assert_eq!(run.go(), ["p displaced"], "{does_server_know}");
+        // It is like others again: one tries for both.
+        run.pod(pod("y", 4, json!({"nodeName": "n", "priority": 50})));
+        run.pod(pod("p", 3, json!({"priority": 10})));
+        let mut like = pod("like", 3, json!({"priority": 10}));
+        like.labels = [("app", "p")].into_iter().collect();
+        run.pod(like);
+        run.after(Duration::from_secs(20));
+        assert_eq!(run.tried(), ["p", "like"]);
+        run.node("m", 3);
+        run.pod(pod("z", 3, json!({"nodeName": "m", "priority": 50})));
+        run.after(Duration::from_secs(20));
+        assert_eq!(run.tried(), ["p"]);
+    }
 }
 
 #[test]
