@@ -56,7 +56,8 @@ impl Engine {
                 }
             }
             Change::Bound { uid } => self.bound(&uid, now),
-            Change::NotBound { uid } => self.not_bound(&uid, now),
+            Change::NotBound { uid } => self.not_bound(&uid, None, now),
+            Change::BindingRefused { uid, problem } => self.not_bound(&uid, Some(problem), now),
             Change::NotEvicted { uid } => self.not_evicted(&uid, now),
         }
     }
@@ -218,7 +219,7 @@ impl Engine {
         self.settled(id, now);
     }
 
-    fn not_bound(&mut self, uid: &str, now: Instant) {
+    fn not_bound(&mut self, uid: &str, problem: Option<String>, now: Instant) {
         let Some(id) = self.cluster.pods().find(uid) else {
             return;
         };
@@ -239,7 +240,7 @@ impl Engine {
             self.leave_queue(id, now);
         } else if self.queue.contains(id) {
             self.queue.came_back(id, &departed.facts, now);
-            self.keeps_nothing(id, &departed.facts, now);
+            self.keeps_nothing(id, &departed.facts, problem, now);
         } else {
             self.welcome(id, None, now);
         }

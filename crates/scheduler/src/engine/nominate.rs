@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Engine, Outcome};
+use super::{Engine, Nominated, Outcome, Reason};
 use crate::cluster::{Departed, PodId, PodSlot};
 use crate::cycle::Nomination;
 use crate::model::Pod;
@@ -123,16 +123,33 @@ impl Engine {
     }
 
     /// What was kept for a pod that did not get its node was given up when it was to have that one. The server may not
-    /// know.
-    pub(super) fn keeps_nothing(&mut self, id: PodId, pod: &Arc<Pod>, now: Instant) {
+    /// know. If there was a problem, it is said with that.
+    pub(super) fn keeps_nothing(
+        &mut self,
+        id: PodId,
+        pod: &Arc<Pod>,
+        problem: Option<String>,
+        now: Instant,
+    ) {
         let is_kept = match self.told.last(id) {
             Some(told) => told.is_some(),
             None => pod.nominated_node_name.is_some(),
         };
         if is_kept {
             self.told.note(id, None, now);
-            let pod = pod.clone();
-            self.notices.push_back(Outcome::Displaced { pod });
+        }
+        let pod = pod.clone();
+        match problem {
+            Some(message) => self.notices.push_back(Outcome::Pending {
+                pod,
+                reason: Reason::SchedulerError,
+                message,
+                nominated: Nominated::Nowhere,
+                victims: Vec::new(),
+                attempts: self.queue.history(id, now).attempts,
+            }),
+            None if is_kept => self.notices.push_back(Outcome::Displaced { pod }),
+            None => {}
         }
     }
 

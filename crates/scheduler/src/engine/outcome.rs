@@ -8,7 +8,8 @@ use crate::model::Pod;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// The pod goes to this node, and counts there already. The engine is to be told what the server says:
-    /// [`Change::Bound`](super::Change::Bound) or [`Change::NotBound`](super::Change::NotBound).
+    /// [`Change::Bound`](super::Change::Bound), [`Change::NotBound`](super::Change::NotBound) or
+    /// [`Change::BindingRefused`](super::Change::BindingRefused).
     Bind {
         pod: Arc<Pod>,
         node: Box<str>,
@@ -39,6 +40,7 @@ pub enum Outcome {
 pub enum Reason {
     Unschedulable,
     SchedulingGated,
+    /// There was a node, and the server refused it.
     SchedulerError,
 }
 

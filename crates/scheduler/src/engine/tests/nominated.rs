@@ -195,6 +195,31 @@ fn a_nomination_is_taken_back_when_the_binding_fails() {
 }
 
 #[test]
+fn who_is_refused_by_the_server_is_told_so() {
+    let refused = || Change::BindingRefused {
+        uid: "default/p".into(),
+        problem: "a webhook minds".to_owned(),
+    };
+    let mut run = preempting();
+    run.gone("x");
+    for _ in 0..2 {
+        run.after(Duration::from_secs(20));
+        assert_eq!(run.go(), ["p → n"]);
+        run.apply(refused());
+        let said = "p SchedulerError: a webhook minds nominated nowhere";
+        assert_eq!(run.go(), [said]);
+    }
+    // Not of one that is about to end.
+    let mut ending = pod("p", 3, json!({"priority": 10}));
+    ending.is_terminating = true;
+    run.after(Duration::from_secs(20));
+    assert_eq!(run.go(), ["p → n"]);
+    run.pod(ending);
+    run.apply(refused());
+    assert_eq!(run.go(), [""; 0]);
+}
+
+#[test]
 fn a_place_that_nobody_can_make_any_more_is_given_up() {
     let mut run = preempting();
     let strong = pod("x", 4, json!({"nodeName": "n", "priority": 50}));
