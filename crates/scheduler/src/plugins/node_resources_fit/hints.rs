@@ -37,6 +37,19 @@ pub(super) fn may_help(
     }
 }
 
+pub(super) fn may_help_some(event: &Event<'_>, cluster: &Cluster) -> bool {
+    match event {
+        Event::PodLeft(_) | Event::Itself { .. } => true,
+        Event::PodChanged { pod, before, .. } => {
+            let now = cluster.pods().get(*pod);
+            now.is_some_and(|now| now.facts.requests != before.requests)
+        }
+        _ => event.brings_node(cluster, |before, now| {
+            before.allocatable != now.allocatable || before.pods_max != now.pods_max
+        }),
+    }
+}
+
 /// It used some of what is wanted, or was one too many.
 fn makes_room(departed: &Departed, wanted: &Wanted<'_>, cluster: &Cluster) -> bool {
     let Some((place, facts)) = departed
