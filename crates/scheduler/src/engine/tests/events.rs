@@ -67,6 +67,23 @@ const CASES: &[Case] = &[
         helps: |run| run.gone("big"),
     },
     Case {
+        what: "room is made where there can be enough of it",
+        before: |run| {
+            run.node("n", 8);
+            run.node("small", 2);
+            run.pod(there("big", "x", 6));
+            let small = |name: &str| pod(name, 1, json!({"nodeName": "small"}));
+            run.pod(small("leaves"));
+            run.pod(small("shrinks"));
+            run.pod(pod("p", 4, json!({})));
+        },
+        in_vain: &[
+            |run| run.gone("leaves"),
+            |run| run.pod(pod("shrinks", 0, json!({"nodeName": "small"}))),
+        ],
+        helps: |run| run.gone("big"),
+    },
+    Case {
         what: "room is made by a pod that comes to its end",
         before: |run| {
             run.node("n", 8);
