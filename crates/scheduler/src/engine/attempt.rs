@@ -7,7 +7,7 @@ use super::{Engine, Nominated, Outcome, Reason};
 use crate::cluster::{NodeId, PodId};
 use crate::cycle::{Decision, Diagnosis, NO_NODES, Nomination};
 use crate::plugins::Event;
-use crate::preemption::{Candidate, Finding, Preemptor};
+use crate::preemption::{Candidate, Finding, PATIENCE, Preemptor};
 use crate::queue::{Memo, Refusers};
 
 impl Engine {
@@ -16,6 +16,7 @@ impl Engine {
         if let Some(notice) = self.notices.pop_front() {
             return Some(notice);
         }
+        self.lose_patience(now);
         let id = self.queue.pop(now)?;
         self.attempt(id, now)
     }
@@ -145,6 +146,7 @@ impl Engine {
         };
         self.nominate(id, nomination, now);
         self.told.note(id, Some(node.clone()), now);
+        self.patience.push_back((now + PATIENCE, id));
         if let Outcome::Pending {
             nominated, victims, ..
         } = &mut outcome

@@ -22,7 +22,7 @@ pub use outcome::{Nominated, Outcome, Pending, Reason};
 
 pub use crate::preemption::Preemption;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, PodId};
 use crate::cycle::{Nominations, Profile, Search};
 use crate::preemption::Budgets;
 use crate::queue::{Backoff, Queue};
@@ -69,6 +69,8 @@ pub struct Engine {
     queue: Queue,
     nominations: Nominations,
     told: Told,
+    /// Pods that others were told to make room for, by when that should have been seen.
+    patience: VecDeque<(Instant, PodId)>,
     budgets: Budgets,
     /// Grows with everything that can change a decision.
     version: u64,
@@ -99,6 +101,7 @@ impl Engine {
             queue: Queue::new(backoff, settings.pod_max_unschedulable),
             nominations: Nominations::default(),
             told: Told::default(),
+            patience: VecDeque::new(),
             budgets: Budgets::default(),
             version: 0,
             notices: VecDeque::new(),
@@ -107,7 +110,8 @@ impl Engine {
 
     /// When to ask again though nothing happened.
     pub fn wakes_at(&self) -> Option<Instant> {
-        self.queue.wakes_at()
+        let impatient = self.patience.front().map(|(end, _)| *end);
+        self.queue.wakes_at().into_iter().chain(impatient).min()
     }
 
     /// How many pods wait, and where.

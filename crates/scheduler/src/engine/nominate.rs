@@ -8,6 +8,7 @@ use crate::cluster::{Departed, PodId, PodSlot};
 use crate::cycle::Nomination;
 use crate::model::Pod;
 use crate::plugins::Event;
+use crate::preemption::PATIENCE;
 
 impl Engine {
     /// Keeps a place for a pod that waits. The one that was kept before is free.
@@ -118,6 +119,22 @@ impl Engine {
                 self.told.note(id, None, now);
                 self.queue.wake_one(id, now);
                 self.notices.push_back(Outcome::Displaced { pod });
+            }
+        }
+    }
+
+    /// Wakes those whose victims have had their time.
+    pub(super) fn lose_patience(&mut self, now: Instant) {
+        while let Some((end, id)) = self.patience.front().copied()
+            && end <= now
+        {
+            self.patience.pop_front();
+            // It may have got what it waited for, or wait for others by now.
+            let nomination = self.nominations.get(id);
+            let still_waits = nomination
+                .is_some_and(|known| !known.victims.is_empty() && known.since + PATIENCE <= now);
+            if still_waits {
+                self.queue.wake_one(id, now);
             }
         }
     }

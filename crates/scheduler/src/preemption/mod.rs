@@ -39,8 +39,9 @@ impl Preemption {
     }
 }
 
-/// Victims that have not even begun to leave after this time were not told, or did not hear.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Victims that have not even begun to leave after this time were not told, or did not hear: the pod that waits for them
+/// is to be tried again.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 const NOT_HELPFUL: &str = "Preemption is not helpful for scheduling";
 

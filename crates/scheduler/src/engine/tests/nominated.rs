@@ -220,6 +220,45 @@ fn who_is_refused_by_the_server_is_told_so() {
 }
 
 #[test]
+fn who_waits_in_vain_for_others_to_leave_asks_again() {
+    let mut run = preempting();
+    let began = run.now;
+    let minute = Duration::from_secs(60);
+    for minutes in 1..4 {
+        assert_eq!(run.engine.wakes_at(), Some(began + minutes * minute));
+        run.after(minute - Duration::from_millis(1));
+        assert_eq!(run.go(), [""; 0]);
+        run.after(Duration::from_millis(1));
+        let lines = run.go();
+        assert_eq!(lines.len(), 1);
+        assert!(lines[0].ends_with("nominated n victims x"), "{lines:?}");
+    }
+    // Who has what it waited for does not.
+    run.gone("x");
+    run.after(Duration::from_secs(20));
+    assert_eq!(run.go(), ["p → n"]);
+    run.after(10 * minute);
+    assert_eq!(run.go(), [""; 0]);
+}
+
+#[test]
+fn whoever_has_begun_to_leave_is_waited_for() {
+    let mut run = preempting();
+    let mut leaving = pod("x", 4, json!({"nodeName": "n", "priority": 1}));
+    leaving.is_terminating = true;
+    leaving.is_preempted = true;
+    run.pod(leaving);
+    for _ in 0..3 {
+        run.after(Duration::from_secs(90));
+        for line in run.go() {
+            assert!(line.contains("a terminating pod"), "{line}");
+        }
+    }
+    run.gone("x");
+    assert_eq!(run.go(), ["p → n"]);
+}
+
+#[test]
 fn a_place_that_nobody_can_make_any_more_is_given_up() {
     let mut run = preempting();
     let strong = pod("x", 4, json!({"nodeName": "n", "priority": 50}));
