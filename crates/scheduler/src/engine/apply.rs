@@ -71,7 +71,10 @@ impl Engine {
         }
         match self.cluster.set_pod(pod) {
             PodChange::Added(id) => match self.place(id) {
-                Some(_) => self.happened(&Event::PodPlaced(id), now),
+                Some(_) => {
+                    self.is_ranked_now(id, None);
+                    self.happened(&Event::PodPlaced(id), now);
+                }
                 None => self.welcome(id, None, now),
             },
             PodChange::Changed {
@@ -95,6 +98,7 @@ impl Engine {
         now: Instant,
     ) {
         let place = self.place(id);
+        self.is_ranked_now(id, place_before.map(|place| (place, before.priority)));
         match (place_before, place) {
             (None, None) => self.welcome(id, Some(before), now),
             (None, Some(_)) => {
@@ -173,7 +177,8 @@ impl Engine {
         self.queue.remove(departed.id, now);
         self.told.forget(departed.id);
         self.freed_by(departed, now);
-        if departed.place.is_some() {
+        if let Some(place) = departed.place {
+            self.ranks.take(place, departed.facts.priority);
             self.happened(&Event::PodLeft(departed), now);
         }
     }
@@ -187,6 +192,19 @@ impl Engine {
             .collect();
         for uid in gone {
             self.remove_pod(&uid, now);
+        }
+    }
+
+    /// Counts a pod where it is and as important as it is, and no longer where and as it was.
+    pub(super) fn is_ranked_now(&mut self, id: PodId, before: Option<(NodeId, i32)>) {
+        if let Some((place, priority)) = before {
+            self.ranks.take(place, priority);
+        }
+        let slot = self.cluster.pods().get(id);
+        if let Some((place, priority)) =
+            slot.and_then(|slot| Some((slot.place()?, slot.facts.priority)))
+        {
+            self.ranks.put(place, priority);
         }
     }
 
@@ -236,6 +254,8 @@ impl Engine {
             picked_by: slot.picked_by().to_vec(),
         };
         self.cluster.forget(id);
+        let before = departed.place.map(|place| (place, departed.facts.priority));
+        self.is_ranked_now(id, before);
         if departed.facts.is_terminating {
             self.leave_queue(id, now);
         } else if self.queue.contains(id) {

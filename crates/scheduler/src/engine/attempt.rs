@@ -59,6 +59,7 @@ impl Engine {
     ) -> Option<Outcome> {
         let name = self.cluster.nodes().name(node)?.into();
         self.cluster.assume(id, node);
+        self.is_ranked_now(id, None);
         let history = self.queue.history(id, now);
         self.settled(id, now);
         self.happened(&Event::PodPlaced(id), now);
@@ -91,6 +92,7 @@ impl Engine {
             settings,
             nominations: &self.nominations,
             budgets: &self.budgets,
+            ranks: &self.ranks,
         };
         let shuffle = &mut self.search.shuffle;
         match preemptor.preempt(&mut self.cluster, id, diagnosis, shuffle, now) {

@@ -24,7 +24,7 @@ pub use crate::preemption::Preemption;
 
 use crate::cluster::{Cluster, PodId};
 use crate::cycle::{Nominations, Profile, Search};
-use crate::preemption::Budgets;
+use crate::preemption::{Budgets, Ranks};
 use crate::queue::{Backoff, Queue};
 use told::Told;
 
@@ -72,6 +72,7 @@ pub struct Engine {
     /// Pods that others were told to make room for, by when that should have been seen.
     patience: VecDeque<(Instant, PodId)>,
     budgets: Budgets,
+    ranks: Ranks,
     /// Grows with everything that can change a decision.
     version: u64,
     /// What is to be said before another pod is tried.
@@ -103,6 +104,7 @@ impl Engine {
             told: Told::default(),
             patience: VecDeque::new(),
             budgets: Budgets::default(),
+            ranks: Ranks::default(),
             version: 0,
             notices: VecDeque::new(),
         }
