@@ -55,7 +55,8 @@ impl Engine {
             Change::Hold(uids) => self.hold(uids, now),
             Change::Release { uid } => self.release(&uid, now),
             Change::Bound { uid } => self.bound(&uid, now),
-            Change::NotBound { uid } => self.not_bound(&uid, now),
+            Change::NotBound { uid } => self.not_bound(&uid, None, now),
+            Change::BindingRefused { uid, problem } => self.not_bound(&uid, Some(problem), now),
             Change::NotEvicted { uid } => self.not_evicted(&uid, now),
         }
     }
@@ -69,7 +70,10 @@ impl Engine {
         }
         match self.cluster.set_pod(pod) {
             PodChange::Added(id) => match self.place(id) {
-                Some(_) => self.happened(&Event::PodPlaced(id), now),
+                Some(_) => {
+                    self.is_ranked_now(id, None);
+                    self.happened(&Event::PodPlaced(id), now);
+                }
                 None => self.welcome(id, None, now),
             },
             PodChange::Changed {
@@ -93,6 +97,7 @@ impl Engine {
         now: Instant,
     ) {
         let place = self.place(id);
+        self.is_ranked_now(id, place_before.map(|place| (place, before.priority)));
         match (place_before, place) {
             (None, None) => self.welcome(id, Some(before), now),
             (None, Some(_)) => {
@@ -132,8 +137,7 @@ impl Engine {
         let Some(facts) = self.facts(id) else { return };
         let profile = self.by_name.get(&facts.scheduler_name).copied();
         let (Some(profile), false) = (profile, facts.is_terminating) else {
-            self.queue.remove(id, now);
-            self.settled(id, now);
+            self.leave_queue(id, now);
             return;
         };
         let is_held = self.is_held(&facts);
@@ -162,8 +166,10 @@ impl Engine {
     fn left(&mut self, departed: &Departed, now: Instant) {
         // Before anything else: the number of the pod can be another's soon.
         self.queue.remove(departed.id, now);
+        self.told.forget(departed.id);
         self.freed_by(departed, now);
-        if departed.place.is_some() {
+        if let Some(place) = departed.place {
+            self.ranks.take(place, departed.facts.priority);
             self.happened(&Event::PodLeft(departed), now);
         }
     }
@@ -177,6 +183,19 @@ impl Engine {
             .collect();
         for uid in gone {
             self.remove_pod(&uid, now);
+        }
+    }
+
+    /// Counts a pod where it is and as important as it is, and no longer where and as it was.
+    pub(super) fn is_ranked_now(&mut self, id: PodId, before: Option<(NodeId, i32)>) {
+        if let Some((place, priority)) = before {
+            self.ranks.take(place, priority);
+        }
+        let slot = self.cluster.pods().get(id);
+        if let Some((place, priority)) =
+            slot.and_then(|slot| Some((slot.place()?, slot.facts.priority)))
+        {
+            self.ranks.put(place, priority);
         }
     }
 
@@ -205,10 +224,11 @@ impl Engine {
 
     fn leave_queue(&mut self, id: PodId, now: Instant) {
         self.queue.remove(id, now);
+        self.told.forget(id);
         self.settled(id, now);
     }
 
-    fn not_bound(&mut self, uid: &str, now: Instant) {
+    fn not_bound(&mut self, uid: &str, problem: Option<String>, now: Instant) {
         let Some(id) = self.cluster.pods().find(uid) else {
             return;
         };
@@ -225,10 +245,13 @@ impl Engine {
             picked_by: slot.picked_by().to_vec(),
         };
         self.cluster.forget(id);
+        let before = departed.place.map(|place| (place, departed.facts.priority));
+        self.is_ranked_now(id, before);
         if departed.facts.is_terminating {
-            self.queue.remove(id, now);
+            self.leave_queue(id, now);
         } else if self.queue.contains(id) {
-            self.queue.failed(id, now);
+            self.queue.came_back(id, &departed.facts, now);
+            self.keeps_nothing(id, &departed.facts, problem, now);
         } else {
             self.welcome(id, None, now);
         }

@@ -7,7 +7,7 @@ use super::{Engine, Nominated, Outcome, Reason};
 use crate::cluster::{NodeId, PodId};
 use crate::cycle::{Decision, Diagnosis, NO_NODES, Nomination};
 use crate::plugins::Event;
-use crate::preemption::{Candidate, Finding, Preemptor};
+use crate::preemption::{Candidate, Finding, PATIENCE, Preemptor};
 use crate::queue::{Memo, Refusers};
 
 impl Engine {
@@ -19,6 +19,7 @@ impl Engine {
         if let Some(notice) = self.miss_namespace(now) {
             return Some(notice);
         }
+        self.lose_patience(now);
         let id = self.queue.pop(now)?;
         self.attempt(id, now)
     }
@@ -61,6 +62,7 @@ impl Engine {
     ) -> Option<Outcome> {
         let name = self.cluster.nodes().name(node)?.into();
         self.cluster.assume(id, node);
+        self.is_ranked_now(id, None);
         let history = self.queue.history(id, now);
         self.settled(id, now);
         self.happened(&Event::PodPlaced(id), now);
@@ -94,6 +96,7 @@ impl Engine {
             settings,
             nominations: &self.nominations,
             budgets: &self.budgets,
+            ranks: &self.ranks,
         };
         self.preemptions += 1;
         let shuffle = &mut self.search.shuffle;
@@ -115,6 +118,7 @@ impl Engine {
                 }
                 let mut outcome = self.stay(id, refusers, None, &message, now)?;
                 self.unnominate(id, now);
+                self.told.note(id, None, now);
                 if let Outcome::Pending { nominated, .. } = &mut outcome {
                     *nominated = Nominated::Nowhere;
                 }
@@ -148,6 +152,8 @@ impl Engine {
             since: now,
         };
         self.nominate(id, nomination, now);
+        self.told.note(id, Some(node.clone()), now);
+        self.patience.push_back((now + PATIENCE, id));
         if let Outcome::Pending {
             nominated, victims, ..
         } = &mut outcome

@@ -49,9 +49,14 @@ pub enum Change {
     Bound {
         uid: Box<str>,
     },
-    /// The server did not take the binding: the pod is tried again.
+    /// The server did not take the binding because the pod is not what it was: it is tried again.
     NotBound {
         uid: Box<str>,
+    },
+    /// The server, or somebody whom it asks, does not want this binding: the pod is tried again, and its owner is told.
+    BindingRefused {
+        uid: Box<str>,
+        problem: String,
     },
     /// The pods that were to make room for this one could not be evicted: it is tried again.
     NotEvicted {

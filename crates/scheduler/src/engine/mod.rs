@@ -13,6 +13,7 @@ mod nominate;
 mod outcome;
 #[cfg(test)]
 mod tests;
+mod told;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -24,10 +25,11 @@ pub use outcome::{Nominated, Outcome, Pending, Reason};
 pub use crate::preemption::Preemption;
 
 use self::hold::Held;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, PodId};
 use crate::cycle::{Nominations, Observer, Profile, Search};
-use crate::preemption::Budgets;
+use crate::preemption::{Budgets, Ranks};
 use crate::queue::{Backoff, Queue};
+use told::Told;
 
 #[derive(Debug)]
 pub struct Settings {
@@ -72,7 +74,11 @@ pub struct Engine {
     search: Search,
     queue: Queue,
     nominations: Nominations,
+    told: Told,
+    /// Pods that others were told to make room for, by when that should have been seen.
+    patience: VecDeque<(Instant, PodId)>,
     budgets: Budgets,
+    ranks: Ranks,
     /// Grows with everything that can change a decision.
     version: u64,
     /// How often somebody was looked for who could make room.
@@ -104,7 +110,10 @@ impl Engine {
             search: Search::observed_by(settings.observer),
             queue: Queue::new(backoff, settings.pod_max_unschedulable),
             nominations: Nominations::default(),
+            told: Told::default(),
+            patience: VecDeque::new(),
             budgets: Budgets::default(),
+            ranks: Ranks::default(),
             version: 0,
             preemptions: 0,
             held: Held::default(),
@@ -114,7 +123,8 @@ impl Engine {
 
     /// When to ask again though nothing happened.
     pub fn wakes_at(&self) -> Option<Instant> {
-        let wakes = [self.queue.wakes_at(), self.held.wakes_at()];
+        let impatient = self.patience.front().map(|(end, _)| *end);
+        let wakes = [self.queue.wakes_at(), self.held.wakes_at(), impatient];
         wakes.into_iter().flatten().min()
     }
 

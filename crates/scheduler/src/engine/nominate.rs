@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Engine, Outcome};
+use super::{Engine, Nominated, Outcome, Reason};
 use crate::cluster::{Departed, PodId, PodSlot};
 use crate::cycle::Nomination;
 use crate::model::Pod;
 use crate::plugins::Event;
+use crate::preemption::PATIENCE;
 
 impl Engine {
     /// Keeps a place for a pod that waits. The one that was kept before is free.
@@ -81,6 +82,8 @@ impl Engine {
             // The server says nothing new: what was decided here may not have come to it yet.
             same if said_before.is_some_and(|before| before == same) => {}
             None if said_before.is_none() => {}
+            // It has been told something else since, and will say so.
+            said if self.told.is_outdated(id, said.as_deref(), now) => {}
             None => self.unnominate(id, now),
             Some(node) => {
                 let known = self.nominations.get(id);
@@ -113,9 +116,57 @@ impl Engine {
                 && is_lower
             {
                 self.unnominate(id, now);
+                self.told.note(id, None, now);
                 self.queue.wake_one(id, now);
                 self.notices.push_back(Outcome::Displaced { pod });
             }
+        }
+    }
+
+    /// Wakes those whose victims have had their time.
+    pub(super) fn lose_patience(&mut self, now: Instant) {
+        while let Some((end, id)) = self.patience.front().copied()
+            && end <= now
+        {
+            self.patience.pop_front();
+            // It may have got what it waited for, or wait for others by now.
+            let nomination = self.nominations.get(id);
+            let still_waits = nomination
+                .is_some_and(|known| !known.victims.is_empty() && known.since + PATIENCE <= now);
+            if still_waits {
+                self.queue.wake_one(id, now);
+            }
+        }
+    }
+
+    /// What was kept for a pod that did not get its node was given up when it was to have that one. The server may not
+    /// know. If there was a problem, it is said with that.
+    pub(super) fn keeps_nothing(
+        &mut self,
+        id: PodId,
+        pod: &Arc<Pod>,
+        problem: Option<String>,
+        now: Instant,
+    ) {
+        let is_kept = match self.told.last(id) {
+            Some(told) => told.is_some(),
+            None => pod.nominated_node_name.is_some(),
+        };
+        if is_kept {
+            self.told.note(id, None, now);
+        }
+        let pod = pod.clone();
+        match problem {
+            Some(message) => self.notices.push_back(Outcome::Pending {
+                pod,
+                reason: Reason::SchedulerError,
+                message,
+                nominated: Nominated::Nowhere,
+                victims: Vec::new(),
+                attempts: self.queue.history(id, now).attempts,
+            }),
+            None if is_kept => self.notices.push_back(Outcome::Displaced { pod }),
+            None => {}
         }
     }
 

@@ -8,7 +8,8 @@ use crate::model::Pod;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// The pod goes to this node, and counts there already. The engine is to be told what the server says:
-    /// [`Change::Bound`](super::Change::Bound) or [`Change::NotBound`](super::Change::NotBound).
+    /// [`Change::Bound`](super::Change::Bound), [`Change::NotBound`](super::Change::NotBound) or
+    /// [`Change::BindingRefused`](super::Change::BindingRefused).
     Bind {
         pod: Arc<Pod>,
         node: Box<str>,
@@ -31,7 +32,8 @@ pub enum Outcome {
         victims: Vec<Arc<Pod>>,
         attempts: u32,
     },
-    /// The place that was kept for the pod goes to a more important one: its nomination is to be taken back.
+    /// No place is kept for the pod any more: a more important one gets it, or the pod was to have a node and did not
+    /// get it. Its nomination is to be taken back.
     Displaced { pod: Arc<Pod> },
 }
 
@@ -39,6 +41,7 @@ pub enum Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
     Unschedulable,
+    /// There was a node, and the server refused it.
     SchedulerError,
 }
 

@@ -68,7 +68,8 @@ pub trait Plugin: Send {
     }
 
     /// Whether something that happened may help anybody at all whom this plugin refused. It is asked once, so that most
-    /// events cost nothing however many wait.
+    /// events cost nothing however many wait; who says no here does not say yes to any pod. What happened is never
+    /// [`Event::Itself`].
     fn may_help_some(&self, _event: &Event<'_>, _cluster: &Cluster) -> bool {
         true
     }
@@ -109,6 +110,20 @@ pub enum Event<'e> {
     GroupChanged {
         namespace: &'e str,
     },
+}
+
+impl Event<'_> {
+    /// Whether there is a node more, or one that is no longer what it was.
+    fn brings_node(&self, cluster: &Cluster, is_other: impl Fn(&Node, &Node) -> bool) -> bool {
+        match self {
+            Event::NodeAdded(_) => true,
+            Event::NodeChanged { node, before } => {
+                let now = cluster.nodes().facts(*node);
+                now.is_some_and(|now| is_other(before, now))
+            }
+            _ => false,
+        }
+    }
 }
 
 /// What a plugin says about the nodes for one pod.

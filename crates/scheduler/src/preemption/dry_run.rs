@@ -5,7 +5,7 @@ use super::choice::{Candidate, importance};
 use crate::cluster::{Cluster, NodeId, PodId};
 
 /// Why it would not help if others left.
-pub(super) const NO_VICTIMS: &str = "No preemption victims found for incoming pod";
+const NO_VICTIMS: &str = "No preemption victims found for incoming pod";
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct InVain {
@@ -15,6 +15,11 @@ pub(super) struct InVain {
 }
 
 impl InVain {
+    /// Nobody on the node is less important.
+    pub(super) fn without_victims() -> InVain {
+        InVain::said(NO_VICTIMS.to_owned())
+    }
+
     fn said(reason: String) -> InVain {
         InVain {
             reasons: vec![reason],
@@ -32,10 +37,10 @@ impl Preemptor<'_> {
         priority: i32,
         node: NodeId,
     ) -> Result<Candidate, InVain> {
-        let less_important = less_important(cluster, node, priority);
-        if less_important.is_empty() {
-            return Err(InVain::said(NO_VICTIMS.to_owned()));
+        if !self.ranks.has_lower_on(node, priority) {
+            return Err(InVain::without_victims());
         }
+        let less_important = less_important(cluster, node, priority);
         for other in &less_important {
             cluster.suppose(*other, None);
         }

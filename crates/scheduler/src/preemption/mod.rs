@@ -3,12 +3,14 @@
 mod budgets;
 mod choice;
 mod dry_run;
+mod ranks;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 pub use budgets::Budgets;
 pub use choice::Candidate;
+pub use ranks::Ranks;
 
 use crate::cluster::{Cluster, NodeId, PodId};
 use crate::cycle::{Diagnosis, Nominations, Objection, Profile, Shuffle, message_of};
@@ -39,8 +41,9 @@ impl Preemption {
     }
 }
 
-/// Victims that have not even begun to leave after this time were not told, or did not hear.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Victims that have not even begun to leave after this time were not told, or did not hear: the pod that waits for them
+/// is to be tried again.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 const NOT_HELPFUL: &str = "Preemption is not helpful for scheduling";
 
@@ -50,6 +53,7 @@ pub struct Preemptor<'e> {
     pub settings: Preemption,
     pub nominations: &'e Nominations,
     pub budgets: &'e Budgets,
+    pub ranks: &'e Ranks,
 }
 
 /// What came of it.
@@ -115,6 +119,10 @@ impl Preemptor<'_> {
         let Some(priority) = cluster.pods().get(pod).map(|slot| slot.facts.priority) else {
             return (candidates, reasons);
         };
+        if !self.ranks.has_lower(priority) && !nodes.is_empty() {
+            reasons.insert(InVain::without_victims(), nodes.len());
+            return (candidates, reasons);
+        }
         let enough = self.settings.candidates(nodes.len());
         let mut harmless = 0;
         for node in nodes {

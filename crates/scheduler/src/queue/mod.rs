@@ -343,6 +343,22 @@ impl Queue {
         }
     }
 
+    /// It did not get the node that it was on its way to. Nothing was noted meanwhile of what it has become.
+    pub fn came_back(&mut self, id: PodId, facts: &Arc<Pod>, now: Instant) {
+        self.exit(id);
+        self.change_class(id, facts, false, now);
+        let Some(waiting) = self.waiting.get_mut(&id) else {
+            return;
+        };
+        waiting.order = waiting.order.with_priority(facts.priority);
+        if facts.scheduling_gates.is_empty() {
+            self.enter(id, Place::Binding);
+            self.failed(id, now);
+        } else {
+            self.enter(id, Place::Gated);
+        }
+    }
+
     fn requeue(&mut self, id: PodId, now: Instant) {
         let sequence = self.next_sequence();
         if let Some(waiting) = self.waiting.get_mut(&id) {

@@ -67,6 +67,23 @@ const CASES: &[Case] = &[
         helps: |run| run.gone("big"),
     },
     Case {
+        what: "room is made where there can be enough of it",
+        before: |run| {
+            run.node("n", 8);
+            run.node("small", 2);
+            run.pod(there("big", "x", 6));
+            let small = |name: &str| pod(name, 1, json!({"nodeName": "small"}));
+            run.pod(small("leaves"));
+            run.pod(small("shrinks"));
+            run.pod(pod("p", 4, json!({})));
+        },
+        in_vain: &[
+            |run| run.gone("leaves"),
+            |run| run.pod(pod("shrinks", 0, json!({"nodeName": "small"}))),
+        ],
+        helps: |run| run.gone("big"),
+    },
+    Case {
         what: "room is made by a pod that comes to its end",
         before: |run| {
             run.node("n", 8);
@@ -338,6 +355,61 @@ fn a_pod_is_woken_by_what_helps_and_by_nothing_else() {
         }
         (case.helps)(&mut run);
         assert_eq!(run.tried(), ["p+"], "{}", case.what);
+    }
+}
+
+#[test]
+fn what_concerns_nobody_is_asked_of_nobody() {
+    let taint = |value: &str| json!({"spec": {"taints": [{"key": "k", "value": value, "effect": "NoSchedule"}]}});
+    let mut run = Run::new();
+    run.node_with("tainted", 8, taint("v"));
+    run.node_with("cordoned", 8, json!({"spec": {"unschedulable": true}}));
+    run.node("n", 8);
+    run.pod(there("full", "x", 8));
+    // No two are alike.
+    for index in 0..100 {
+        let selector = json!({"nodeSelector": {"kubernetes.io/os": "linux"}});
+        run.pod(pod(&format!("p{index}"), 4, selector));
+        run.pod(pod(&format!("q{index}"), 4, json!({})));
+    }
+    assert_eq!(run.tried().len(), 200);
+    run.asked.take();
+    let steps: &[(&str, Step, bool)] = &[
+        (
+            "a pod comes",
+            |run| run.pod(pod("new", 0, json!({"nodeName": "n"}))),
+            false,
+        ),
+        (
+            "the scheduler places a pod",
+            |run| {
+                run.pod(pod("small", 0, json!({})));
+                assert!(run.engine.next(run.now).is_some());
+                assert!(run.node_of("small").is_some());
+            },
+            false,
+        ),
+        (
+            "a pod gets a label",
+            |run| {
+                let labels = json!({"app": "new", "more": "labels"});
+                run.pod(labelled("new", labels, 0, json!({"nodeName": "n"})));
+            },
+            false,
+        ),
+        (
+            "a namespace gets a label",
+            |run| run.namespace("default", &[("a", "b")]),
+            false,
+        ),
+        ("a pod leaves", |run| run.gone("full"), true),
+        ("a node comes", |run| run.node("large", 64), true),
+    ];
+    for (what, step, is_asked) in steps {
+        run.asked.take();
+        step(&mut run);
+        let asked = run.asked.take();
+        assert_eq!(asked > 0, *is_asked, "{what}: {asked}");
     }
 }
 

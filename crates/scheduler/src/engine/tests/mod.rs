@@ -1,5 +1,6 @@
 //! Scripts of what happens, and what the engine decides.
 
+mod asked;
 mod events;
 mod hold;
 mod nominated;

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::run::{Run, labelled, pod};
 use crate::model::Pod;
+use crate::preemption::Ranks;
 
 /// A pod that is on a node: its name, node, processors, priority, when it began, and its label `app`.
 fn there(name: &str, node: &str, cpu: u32, priority: i32, started: &str, app: &str) -> Pod {
@@ -323,4 +324,29 @@ fn all_who_are_alike_preempt_each_for_itself() {
     let mut tried = run.tried();
     tried.sort();
     assert_eq!(tried, ["p0+", "p1+", "p2+", "p3"]);
+}
+
+/// With priorities counted wrongly on purpose, it shows who was looked at: those on nodes where somebody is less important
+/// by that count.
+#[test]
+fn nodes_where_nobody_is_less_important_are_not_searched() {
+    for (counted_on, expected) in [
+        (None, "2 No preemption victims found for incoming pod."),
+        (Some("a"), "nominated a victims x"),
+        (Some("b"), "nominated b victims y"),
+    ] {
+        let mut run = Run::new();
+        for (node, name) in [("a", "x"), ("b", "y")] {
+            run.node(node, 4);
+            run.pod(pod(name, 4, json!({"nodeName": node, "priority": 1})));
+        }
+        run.engine.ranks = Ranks::default();
+        if let Some(name) = counted_on {
+            let node = run.engine.cluster().nodes().find(name).unwrap();
+            run.engine.ranks.put(node, 1);
+        }
+        run.pod(pod("p", 4, json!({"priority": 10})));
+        let lines = run.go();
+        assert!(lines[0].ends_with(expected), "{counted_on:?}: {lines:?}");
+    }
 }

@@ -234,6 +234,49 @@ fn pods_that_are_alike_share_an_answer() {
     assert_eq!(run.engine.pending().unschedulable, 0);
 }
 
+/// Whatever becomes of it says nothing about those that it was like before.
+#[test]
+fn a_pod_that_changed_while_it_was_being_bound_is_like_others_now() {
+    let mut run = Run::new();
+    run.node_with("n", 8, json!({"labels": {"zone": "z"}}));
+    let term = json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "b"}}});
+    let away = json!({"requiredDuringSchedulingIgnoredDuringExecution": [term]});
+    run.pod(pod(
+        "x",
+        1,
+        json!({"nodeName": "n", "affinity": {"podAntiAffinity": away}}),
+    ));
+    let one = |name: &str, app: &str| labelled(name, json!({"app": app}), 1, json!({}));
+    run.pod(one("first", "a"));
+    assert_eq!(run.go(), ["first → n"]);
+    run.pod(one("first", "b"));
+    let uid = "default/first".into();
+    run.apply(Change::NotBound { uid });
+    run.after(SECOND);
+    assert_eq!(run.tried(), ["first"]);
+    run.pod(one("second", "a"));
+    assert_eq!(run.tried(), ["second+"]);
+    // And the other way round: who is like it now is told the same.
+    run.pod(one("third", "b"));
+    assert_eq!(run.tried(), ["third"]);
+}
+
+#[test]
+fn a_pod_that_became_more_important_while_it_was_being_bound_is_tried_first() {
+    let mut run = Run::new();
+    run.node("n", 8);
+    run.pod(pod("first", 1, json!({})));
+    run.pod(pod("second", 1, json!({"priority": 1})));
+    assert_eq!(run.tried(), ["second+", "first+"]);
+    run.pod(pod("first", 1, json!({"priority": 2})));
+    for name in ["second", "first"] {
+        let uid = format!("default/{name}").into();
+        run.apply(Change::NotBound { uid });
+    }
+    run.after(SECOND);
+    assert_eq!(run.tried(), ["first+", "second+"]);
+}
+
 #[test]
 fn pods_with_claims_say_why_they_wait() {
     let mut run = Run::new();

@@ -10,7 +10,7 @@ use crate::cluster::{Cluster, Domain, PodId, Tally};
 use crate::cycle::{Decision, Search, Shuffle};
 use crate::engine::{Change, Outcome, Preemption};
 use crate::model::Pod;
-use crate::preemption::{Finding, Preemptor};
+use crate::preemption::{Finding, Preemptor, Ranks};
 
 /// Everything that is counted, in an order of its own.
 #[derive(Debug, PartialEq, Default)]
@@ -193,6 +193,15 @@ impl World {
     fn add_pod(&mut self) {
         self.names += 1;
         let name = format!("p{}", self.names);
+        // Some are like others.
+        let like = self.some_pod().filter(|_| self.chance.below(3) == 0);
+        if let Some(mut known) = like.map(|like| self.pods[&like].clone()) {
+            known.is_leaving = false;
+            if let Some(spec) = known.spec.as_object_mut() {
+                spec.remove("nodeName");
+            }
+            return self.tell(&name, known);
+        }
         let known = Known {
             namespace: self.one_of(&NAMESPACES),
             labels: json!({"app": self.one_of(&APPS)}),
@@ -300,8 +309,21 @@ impl World {
             .collect()
     }
 
+    /// Counted anew.
+    fn ranks(&self) -> Ranks {
+        let mut ranks = Ranks::default();
+        for (_, slot) in self.run.engine.cluster.pods().iter() {
+            if let Some(place) = slot.place() {
+                ranks.put(place, slot.facts.priority);
+            }
+        }
+        ranks
+    }
+
     fn check(&mut self, what: &str) {
         let before = digest(self.run.engine.cluster());
+        let ranks = self.ranks();
+        assert_eq!(self.run.engine.ranks, ranks, "{what}");
         for id in self.asleep() {
             let engine = &mut self.run.engine;
             engine.cluster.prepare();
@@ -317,6 +339,7 @@ impl World {
                 settings: Preemption::default(),
                 nominations,
                 budgets: &engine.budgets,
+                ranks: &ranks,
             };
             let shuffle = &mut search.shuffle;
             let found =

@@ -9,9 +9,13 @@ use crate::engine::{Change, Engine, Nominated, Outcome, Preemption, ProfileSetti
 use crate::model::{Budget, Labels, Node, Pod};
 use crate::plugins::testing;
 
+use super::asked::{self, Asked};
+
 pub(super) struct Run {
     pub(super) engine: Engine,
     pub(super) now: Instant,
+    /// What the plugins are asked about those who wait.
+    pub(super) asked: Asked,
 }
 
 impl Run {
@@ -25,9 +29,14 @@ impl Run {
             preemption: Some(Preemption::default()),
         }]);
         set(&mut settings);
+        let asked = Asked::default();
+        for known in &mut settings.profiles {
+            asked::count(&mut known.profile, &asked);
+        }
         Run {
             engine: Engine::new(settings),
             now: Instant::now(),
+            asked,
         }
     }
 

@@ -55,7 +55,22 @@ pub(super) fn may_help_some(event: &Event<'_>, cluster: &Cluster) -> bool {
         Event::PodLeft(departed) => {
             !departed.picked_by.is_empty() || !departed.facts.anti_affinity.required.is_empty()
         }
-        _ => true,
+        Event::PodChanged {
+            pod,
+            before,
+            picked_by_before,
+        } => {
+            let now = cluster.pods().get(*pod);
+            now.is_some_and(|now| {
+                now.picked_by() != *picked_by_before
+                    || now.facts.anti_affinity.required != before.anti_affinity.required
+            })
+        }
+        Event::NodeAdded(_) | Event::NodeChanged { .. } => {
+            event.brings_node(cluster, |before, now| before.labels != now.labels)
+        }
+        Event::GroupChanged { .. } => false,
+        Event::NodeLeft { .. } | Event::NamespaceRelabelled { .. } | Event::Itself { .. } => true,
     }
 }
 

@@ -155,6 +155,10 @@ impl Plugin for NodeAffinity {
             _ => false,
         }
     }
+
+    fn may_help_some(&self, event: &Event<'_>, cluster: &Cluster) -> bool {
+        event.brings_node(cluster, |before, now| before.labels != now.labels)
+    }
 }
 
 impl NodeFilter for AffinityFilter<'_> {

@@ -43,6 +43,10 @@ impl Plugin for NodeName {
             _ => false,
         }
     }
+
+    fn may_help_some(&self, event: &Event<'_>, _cluster: &Cluster) -> bool {
+        matches!(event, Event::NodeAdded(_))
+    }
 }
 
 impl NodeFilter for NameFilter<'_> {

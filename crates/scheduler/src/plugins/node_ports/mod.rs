@@ -67,6 +67,15 @@ impl Plugin for NodePorts {
             _ => false,
         }
     }
+
+    fn may_help_some(&self, event: &Event<'_>, _cluster: &Cluster) -> bool {
+        match event {
+            Event::NodeAdded(_) => true,
+            Event::PodLeft(departed) => !departed.facts.ports.is_empty(),
+            Event::PodChanged { before, .. } => !before.ports.is_empty(),
+            _ => false,
+        }
+    }
 }
 
 impl NodeFilter for PortFilter<'_> {

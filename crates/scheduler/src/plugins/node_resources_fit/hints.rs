@@ -30,14 +30,31 @@ pub(super) fn may_help(
             pod: other, before, ..
         } => {
             let now = cluster.pods().get(*other);
-            now.is_some_and(|now| wanted.gains(&before.requests, &now.facts.requests))
+            now.is_some_and(|now| {
+                let place = now.place().and_then(|place| cluster.nodes().facts(place));
+                wanted.gains(&before.requests, &now.facts.requests)
+                    && place.is_some_and(|node| wanted.fits_alone(node))
+            })
         }
         Event::Itself { before } => asks_for_less(&pod.requests, &before.requests),
         _ => false,
     }
 }
 
-/// It used some of what is wanted, or was one too many.
+pub(super) fn may_help_some(event: &Event<'_>, cluster: &Cluster) -> bool {
+    match event {
+        Event::PodLeft(_) | Event::Itself { .. } => true,
+        Event::PodChanged { pod, before, .. } => {
+            let now = cluster.pods().get(*pod);
+            now.is_some_and(|now| now.facts.requests != before.requests)
+        }
+        _ => event.brings_node(cluster, |before, now| {
+            before.allocatable != now.allocatable || before.pods_max != now.pods_max
+        }),
+    }
+}
+
+/// It used some of what is wanted, or was one too many, on a node that is large enough.
 fn makes_room(departed: &Departed, wanted: &Wanted<'_>, cluster: &Cluster) -> bool {
     let Some((place, facts)) = departed
         .place
@@ -46,7 +63,8 @@ fn makes_room(departed: &Departed, wanted: &Wanted<'_>, cluster: &Cluster) -> bo
         return false;
     };
     let was_full = cluster.nodes().get(place).pods().len() as i64 + 1 >= facts.pods_max;
-    was_full || wanted.gains(&departed.facts.requests, &Resources::default())
+    let gains = was_full || wanted.gains(&departed.facts.requests, &Resources::default());
+    gains && wanted.fits_alone(facts)
 }
 
 fn asks_for_less(now: &Resources, before: &Resources) -> bool {

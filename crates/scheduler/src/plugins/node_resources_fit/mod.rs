@@ -68,8 +68,8 @@ impl Plugin for NodeResourcesFit {
         hints::may_help(self, event, &pod.facts, cluster)
     }
 
-    fn may_help_some(&self, event: &Event<'_>, _cluster: &Cluster) -> bool {
-        !matches!(event, Event::PodPlaced(_))
+    fn may_help_some(&self, event: &Event<'_>, cluster: &Cluster) -> bool {
+        hints::may_help_some(event, cluster)
     }
 }
 

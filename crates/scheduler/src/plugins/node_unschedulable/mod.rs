@@ -68,6 +68,12 @@ impl Plugin for NodeUnschedulable {
             _ => false,
         }
     }
+
+    fn may_help_some(&self, event: &Event<'_>, cluster: &Cluster) -> bool {
+        event.brings_node(cluster, |before, now| {
+            before.is_unschedulable && !now.is_unschedulable
+        })
+    }
 }
 
 impl NodeFilter for OpenFilter {

@@ -58,6 +58,31 @@ pub(super) fn may_help(
     }
 }
 
+/// Pods that no term picks are counted by nobody.
+pub(super) fn may_help_some(event: &Event<'_>, cluster: &Cluster) -> bool {
+    match event {
+        Event::PodPlaced(other) => {
+            let other = cluster.pods().get(*other);
+            other.is_some_and(|other| !other.picked_by().is_empty())
+        }
+        Event::PodLeft(departed) => !departed.picked_by.is_empty(),
+        Event::PodChanged {
+            pod,
+            picked_by_before,
+            ..
+        } => {
+            let now = cluster.pods().get(*pod);
+            now.is_some_and(|now| now.picked_by() != *picked_by_before)
+        }
+        Event::NamespaceRelabelled { .. } => false,
+        Event::NodeLeft { .. } | Event::GroupChanged { .. } | Event::Itself { .. } => true,
+        Event::NodeAdded(_) | Event::NodeChanged { .. } => event
+            .brings_node(cluster, |before, now| {
+                before.labels != now.labels || before.taints != now.taints
+            }),
+    }
+}
+
 fn is_other_question(now: &Pod, before: &Pod) -> bool {
     now.labels != before.labels
         || now.spread != before.spread

@@ -98,4 +98,8 @@ impl Plugin for PodTopologySpread {
     fn may_help(&self, event: &Event<'_>, pod: &PodSlot, cluster: &Cluster) -> bool {
         hints::may_help(self, event, pod, cluster)
     }
+
+    fn may_help_some(&self, event: &Event<'_>, cluster: &Cluster) -> bool {
+        hints::may_help_some(event, cluster)
+    }
 }

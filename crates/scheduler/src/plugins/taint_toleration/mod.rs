@@ -101,6 +101,10 @@ impl Plugin for TaintToleration {
             _ => false,
         }
     }
+
+    fn may_help_some(&self, event: &Event<'_>, cluster: &Cluster) -> bool {
+        event.brings_node(cluster, |before, now| before.taints != now.taints)
+    }
 }
 
 impl NodeFilter for TaintFilter<'_> {

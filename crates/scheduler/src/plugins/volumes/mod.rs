@@ -31,4 +31,8 @@ impl Plugin for Volumes {
     fn may_help(&self, _event: &Event<'_>, _pod: &PodSlot, _cluster: &Cluster) -> bool {
         false
     }
+
+    fn may_help_some(&self, _event: &Event<'_>, _cluster: &Cluster) -> bool {
+        false
+    }
 }
