@@ -3,9 +3,10 @@
 use kube::Client;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::Request;
+use rhumb_client::Error;
 use serde_json::{Value, json};
 
-use crate::requests::{Error, Server};
+use crate::requests::Server;
 
 /// Its service account, in `kube-system`.
 pub const ACCOUNT: &str = "simulated-nodes";

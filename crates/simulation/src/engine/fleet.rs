@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use kube::runtime::watcher::Event;
+use rhumb_client::Error;
 use tokio::time::Instant;
 
 use super::{Desk, Due, FAILURES_QUIET, Uid, Work, pause};
@@ -16,7 +17,7 @@ use crate::fleet::{Fleet, Place, Slots};
 use crate::names::SIMULATED;
 use crate::nodes;
 use crate::pods::status::Addresses;
-use crate::requests::{Error, Server};
+use crate::requests::Server;
 use crate::wire;
 
 /// As a kubelet does it.

@@ -20,6 +20,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::runtime::watcher::{Config, Event};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
+use rhumb_client::Error;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -28,7 +29,7 @@ use self::fleet::{Nodes, Registered, Task};
 use self::pods::Pods;
 use crate::fleet::Fleet;
 use crate::names::SIMULATED;
-use crate::requests::{Error, Server};
+use crate::requests::Server;
 use crate::timers::Timers;
 use crate::wire;
 

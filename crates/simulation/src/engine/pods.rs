@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use kube::runtime::watcher::Event;
+use rhumb_client::Error;
 use tokio::time::Instant;
 
 use super::events::Note;
@@ -16,7 +17,6 @@ use crate::fleet::Slots;
 use crate::pods::facts::{Facts, Sight, Stage};
 use crate::pods::life::{Change, Step, next};
 use crate::pods::status;
-use crate::requests::Error;
 use crate::wire;
 
 /// How long a change that made a write fail may take until it is heard of.
