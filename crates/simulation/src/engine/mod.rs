@@ -57,10 +57,29 @@ struct Work {
     epoch: u32,
 }
 
+/// A node of an earlier run that is too many.
+#[derive(Debug)]
+struct Surplus {
+    name: String,
+    uid: String,
+    failures: u32,
+}
+
+impl Surplus {
+    fn new(name: String, uid: String) -> Surplus {
+        Surplus {
+            name,
+            uid,
+            failures: 0,
+        }
+    }
+}
+
 /// What a timer is for.
 #[derive(Debug)]
 enum Due {
     Node(Work),
+    Surplus(Surplus),
     /// Only if that is still when the pod's next state is due.
     Pod(Uid, Timestamp),
 }
@@ -68,7 +87,7 @@ enum Due {
 /// What a request came to.
 enum Done {
     Node(Work, Result<Registered, Error>),
-    Removed(String, Result<(), Error>),
+    Removed(Surplus, Result<(), Error>),
     Pod(Uid, Result<(), Error>),
     Told,
 }
@@ -78,10 +97,31 @@ struct Desk {
     server: Server,
     timers: Timers<Due>,
     node_work: VecDeque<Work>,
-    /// Nodes of an earlier run that are too many, with their uids.
-    surplus: VecDeque<(String, String)>,
+    surplus: VecDeque<Surplus>,
     pod_work: VecDeque<Uid>,
     events: VecDeque<events::Note>,
+}
+
+impl Desk {
+    fn new(client: Client) -> Desk {
+        Desk {
+            server: Server::new(client),
+            timers: Timers::new(),
+            node_work: VecDeque::new(),
+            surplus: VecDeque::new(),
+            pod_work: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    fn remove_later(&mut self, mut node: Surplus, error: &Error) {
+        node.failures = node.failures.saturating_add(1);
+        if node.failures == FAILURES_QUIET + 1 {
+            tracing::warn!(node = node.name, %error, "a simulated node is not removed; it is tried again");
+        }
+        let at = Instant::now() + pause(node.failures);
+        self.timers.add(at, Due::Surplus(node));
+    }
 }
 
 /// Looks after the nodes of a fleet until `stop`. It may be dropped at any await, and started again anywhere.
@@ -105,14 +145,7 @@ async fn keep(client: Client, fleet: Fleet) {
     let mut engine = Engine {
         nodes: Nodes::new(fleet),
         pods: Pods::default(),
-        desk: Desk {
-            server: Server::new(client),
-            timers: Timers::new(),
-            node_work: VecDeque::new(),
-            surplus: VecDeque::new(),
-            pod_work: VecDeque::new(),
-            events: VecDeque::new(),
-        },
+        desk: Desk::new(client),
         jobs: JoinSet::new(),
         node_jobs: 0,
         pod_jobs: 0,
@@ -194,6 +227,7 @@ impl Engine {
         while let Some(due) = self.desk.timers.take(now) {
             match due {
                 Due::Node(work) => self.desk.node_work.push_back(work),
+                Due::Surplus(node) => self.desk.surplus.push_back(node),
                 Due::Pod(uid, at) => self.pods.due(&uid, at, &mut self.nodes, &mut self.desk),
             }
         }
@@ -201,13 +235,13 @@ impl Engine {
 
     fn begin_jobs(&mut self) {
         while self.node_jobs < NODE_JOBS_MAX
-            && let Some((name, uid)) = self.desk.surplus.pop_front()
+            && let Some(node) = self.desk.surplus.pop_front()
         {
             let server = self.desk.server.clone();
             self.node_jobs += 1;
             self.jobs.spawn(async move {
-                let removed = fleet::remove(&server, &name, &uid).await;
-                Done::Removed(name, removed)
+                let removed = fleet::remove(&server, &node).await;
+                Done::Removed(node, removed)
             });
         }
         while self.node_jobs < NODE_JOBS_MAX
@@ -245,10 +279,10 @@ impl Engine {
                 let held = self.nodes.done(work, result, &mut self.desk);
                 self.pods.resume(held, &mut self.nodes, &mut self.desk);
             }
-            Done::Removed(name, result) => {
+            Done::Removed(node, result) => {
                 self.node_jobs -= 1;
                 if let Err(error) = result {
-                    tracing::warn!(node = name, %error, "a simulated node is not removed");
+                    self.desk.remove_later(node, &error);
                 }
             }
             Done::Pod(uid, result) => {

@@ -129,6 +129,9 @@ impl Pods {
 
     fn forget(&mut self, uid: &str, nodes: &mut Nodes) {
         if let Some(mut pod) = self.pods.remove(uid) {
+            if pod.is_held {
+                nodes.let_go(pod.node, uid);
+            }
             pod.move_to(None, nodes);
         }
     }
