@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use http::Request as Http;
+use k8s_openapi::api::core::v1::Event;
 use kube::Client;
 use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::Request;
 use rhumb_client::Error;
-use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -57,7 +58,7 @@ impl Server {
         }
     }
 
-    pub(crate) async fn create(&self, path: &str, object: &Value) -> Result<Made, Error> {
+    pub(crate) async fn create(&self, path: &str, object: &impl Serialize) -> Result<Made, Error> {
         let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
         let request = Request::new(path).create(&PostParams::default(), body);
         self.send(request).await
@@ -132,7 +133,8 @@ impl Server {
         self.send::<IgnoredAny>(request).await.map(drop)
     }
 
-    pub(crate) async fn create_event(&self, namespace: &str, event: &Value) -> Result<(), Error> {
+    pub(crate) async fn create_event(&self, event: &Event) -> Result<(), Error> {
+        let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
         let path = format!("/api/v1/namespaces/{namespace}/events");
         self.create(&path, event).await.map(drop)
     }

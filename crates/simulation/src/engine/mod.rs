@@ -6,8 +6,8 @@
 //!   timers ──────────────────────►└──────────────────────────────────────────┘
 //! ```
 
-mod events;
 mod fleet;
+mod notes;
 mod pods;
 
 use std::collections::VecDeque;
@@ -18,9 +18,9 @@ use std::time::Duration;
 use futures_util::{Stream, StreamExt};
 use k8s_openapi::jiff::Timestamp;
 use kube::runtime::watcher::{Config, Event};
-use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
 use rhumb_client::Error;
+use rhumb_client::watching::events;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -39,7 +39,7 @@ const POD_JOBS_MAX: usize = 64;
 const EVENT_JOBS_MAX: usize = 4;
 /// Events that wait to be told; of more, some are not.
 const EVENTS_MAX: usize = 1000;
-/// Failures in a row after which people are told: a server that starts again is back before.
+/// Failures in a row of a node or a pod after which people are told: a server that starts again is back before.
 const FAILURES_QUIET: u32 = 4;
 
 /// Between a failure of everything and the next start.
@@ -99,7 +99,7 @@ struct Desk {
     node_work: VecDeque<Work>,
     surplus: VecDeque<Surplus>,
     pod_work: VecDeque<Uid>,
-    events: VecDeque<events::Note>,
+    events: VecDeque<notes::Note>,
 }
 
 impl Desk {
@@ -150,10 +150,9 @@ async fn keep(client: Client, fleet: Fleet) {
         node_jobs: 0,
         pod_jobs: 0,
         event_jobs: 0,
-        failures: 0,
     };
-    let nodes = pin!(watcher(nodes, of_nodes).default_backoff());
-    let pods = pin!(watcher(pods, of_pods).default_backoff());
+    let nodes = pin!(events(nodes, of_nodes));
+    let pods = pin!(events(pods, of_pods));
     engine.keep(nodes, pods).await;
 }
 
@@ -165,17 +164,13 @@ struct Engine {
     node_jobs: usize,
     pod_jobs: usize,
     event_jobs: usize,
-    /// Of watches, in a row.
-    failures: u32,
 }
-
-type Watched<T> = Result<Event<T>, watcher::Error>;
 
 impl Engine {
     async fn keep(
         &mut self,
-        mut nodes: impl Stream<Item = Watched<wire::Node>> + Unpin,
-        mut pods: impl Stream<Item = Watched<wire::Pod>> + Unpin,
+        mut nodes: impl Stream<Item = Event<wire::Node>> + Unpin,
+        mut pods: impl Stream<Item = Event<wire::Pod>> + Unpin,
     ) {
         loop {
             self.begin_jobs();
@@ -188,36 +183,11 @@ impl Engine {
                     self.done(done);
                 }
                 () = sleep_until(next.unwrap_or(far)) => self.due(),
-                Some(event) = nodes.next() => {
-                    if let Some(event) = self.heard(event) {
-                        self.nodes.note(event, &mut self.desk);
-                    }
-                }
+                Some(event) = nodes.next() => self.nodes.note(event, &mut self.desk),
                 Some(event) = pods.next() => {
-                    if let Some(event) = self.heard(event) {
-                        self.pods.note(event, &mut self.nodes, &mut self.desk);
-                    }
+                    self.pods.note(event, &mut self.nodes, &mut self.desk);
                 }
                 else => return,
-            }
-        }
-    }
-
-    fn heard<T>(&mut self, event: Watched<T>) -> Option<Event<T>> {
-        match event {
-            Ok(event) => {
-                // Before a list is asked for there is an `Init` already, so that alone is no success.
-                if !matches!(event, Event::Init) {
-                    self.failures = 0;
-                }
-                Some(event)
-            }
-            Err(error) => {
-                self.failures = self.failures.saturating_add(1);
-                if self.failures == FAILURES_QUIET + 1 {
-                    tracing::warn!(%error, "simulated nodes cannot watch; it is tried on");
-                }
-                None
             }
         }
     }

@@ -10,8 +10,8 @@ use kube::runtime::watcher::Event;
 use rhumb_client::Error;
 use tokio::time::Instant;
 
-use super::events::Note;
 use super::fleet::Nodes;
+use super::notes::Note;
 use super::{Desk, Due, EVENTS_MAX, FAILURES_QUIET, Uid, pause};
 use crate::fleet::Slots;
 use crate::pods::facts::{Facts, Sight, Stage};
