@@ -82,7 +82,10 @@ pub fn event(
     let namespace = about.namespace.as_deref().unwrap_or(CLUSTER_NAMESPACE);
     Event {
         metadata: ObjectMeta {
-            name: Some(event_name(about.name.as_deref().unwrap_or_default(), now)),
+            name: Some(event_name(
+                about.name.as_deref().unwrap_or_default(),
+                now.as_nanosecond(),
+            )),
             namespace: Some(namespace.to_owned()),
             ..ObjectMeta::default()
         },
@@ -114,10 +117,10 @@ async fn post(client: Client, mut waiting: mpsc::Receiver<Box<Event>>) {
 }
 
 /// As upstream names them: the object, and a number that no other event about it has.
-fn event_name(about: &str, now: Timestamp) -> String {
+pub fn event_name(about: &str, number: i128) -> String {
     let end = about.floor_char_boundary(NAME_BYTES_MAX);
     let start = about[..end].trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
-    format!("{start}.{:x}", now.as_nanosecond())
+    format!("{start}.{number:x}")
 }
 
 #[cfg(test)]
@@ -176,9 +179,9 @@ mod tests {
 
     #[test]
     fn names_of_events_are_never_too_long() {
-        let now = Timestamp::MAX;
+        let number = Timestamp::MAX.as_nanosecond();
         let check = |about: &str, start: &str| {
-            let name = event_name(about, now);
+            let name = event_name(about, number);
             assert!(name.starts_with(&format!("{start}.")), "{name}");
             assert!(name.len() <= 253, "{name}");
         };

@@ -30,4 +30,3 @@ mod wire;
 pub use access::{ACCOUNT, grant};
 pub use engine::run;
 pub use fleet::{Fleet, NODES_MAX};
-pub use requests::Error;

@@ -1,46 +1,26 @@
 //! What is asked of the API server.
 
+use std::time::Duration;
+
 use http::Request as Http;
+use k8s_openapi::api::core::v1::Event;
 use kube::Client;
 use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::Request;
-use serde::Deserialize;
+use rhumb_client::Error;
 use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::nodes::LEASES;
 use crate::wire;
 
 const NODES: &str = "/api/v1/nodes";
 
-/// Why something could not be done.
-#[derive(Debug, thiserror::Error)]
-#[error("{}", said(.0))]
-pub struct Error(#[from] kube::Error);
-
-fn said(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
-    }
-}
-
-impl Error {
-    fn code(&self) -> Option<u16> {
-        match &self.0 {
-            kube::Error::Api(status) => Some(status.code),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn is_not_found(&self) -> bool {
-        self.code() == Some(404)
-    }
-
-    pub(crate) fn is_conflict(&self) -> bool {
-        self.code() == Some(409)
-    }
-}
+/// How long an answer may take. Few requests are under way at a time: those that are never answered would keep all
+/// others from being sent, and no lease lasts much longer than this.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// What is read of an answer in which only the identity matters.
 #[derive(Debug, Deserialize)]
@@ -72,10 +52,13 @@ impl Server {
 
     pub(crate) async fn send<T: DeserializeOwned>(&self, request: Prepared) -> Result<T, Error> {
         let request = request.map_err(kube::Error::BuildRequest)?;
-        Ok(self.0.request(request).await?)
+        match timeout(ANSWER_MAX, self.0.request(request)).await {
+            Ok(answer) => Ok(answer?),
+            Err(_) => Err(Error::Other(format!("no answer within {ANSWER_MAX:?}"))),
+        }
     }
 
-    pub(crate) async fn create(&self, path: &str, object: &Value) -> Result<Made, Error> {
+    pub(crate) async fn create(&self, path: &str, object: &impl Serialize) -> Result<Made, Error> {
         let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
         let request = Request::new(path).create(&PostParams::default(), body);
         self.send(request).await
@@ -150,7 +133,8 @@ impl Server {
         self.send::<IgnoredAny>(request).await.map(drop)
     }
 
-    pub(crate) async fn create_event(&self, namespace: &str, event: &Value) -> Result<(), Error> {
+    pub(crate) async fn create_event(&self, event: &Event) -> Result<(), Error> {
+        let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
         let path = format!("/api/v1/namespaces/{namespace}/events");
         self.create(&path, event).await.map(drop)
     }
@@ -169,4 +153,22 @@ fn leases() -> String {
 
 fn pods(namespace: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/pods")
+}
+
+#[cfg(test)]
+mod tests {
+    use rhumb_client::testing::server;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_says_nothing_is_not_waited_for() {
+        let (client, _) = server(|_, _, _| None);
+        let begun = Instant::now();
+        let renewed = Server::new(client).renew_lease("n", &json!({})).await;
+        let error = renewed.expect_err("no answer").to_string();
+        assert_eq!(error, "no answer within 10s");
+        assert_eq!(begun.elapsed(), ANSWER_MAX);
+    }
 }

@@ -96,7 +96,7 @@ mod tests {
         check(&[], Script::default(), "");
         check(&[("example.com/run-for", "x")], Script::default(), "");
         let all = Script {
-            start_after: Duration::from_secs(2),
+            start_after: Duration::from_millis(2500),
             ready_after: Duration::from_millis(500),
             never_ready: true,
             run_for: Some(Duration::from_secs(90)),
@@ -105,7 +105,7 @@ mod tests {
         };
         check(
             &[
-                ("simulation.rhumb/start-after", "2s"),
+                ("simulation.rhumb/start-after", "2.5s"),
                 ("simulation.rhumb/ready-after", "500ms"),
                 ("simulation.rhumb/never-ready", "true"),
                 ("simulation.rhumb/run-for", "1m30s"),

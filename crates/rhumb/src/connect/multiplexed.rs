@@ -24,8 +24,11 @@ const CONNECTION_WINDOW: u32 = 8 * 1024 * 1024;
 /// A client that is who the configuration says.
 pub(super) fn client(config: &Config) -> Result<Client> {
     if config.proxy_url.is_some() {
-        // It knows how to ask for a way through.
-        return Ok(Client::try_from(config.clone())?);
+        // It knows how to ask for a way through. What fails is told to whoever asked, who knows better than to send
+        // it again.
+        let mut config = config.clone();
+        config.default_retry = false;
+        return Ok(Client::try_from(config)?);
     }
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);

@@ -108,7 +108,7 @@ async fn simulate(command: Command) -> Result<()> {
     let (connect, _) = connect::over_https(command.kubeconfig.as_deref(), false).await?;
     if let Some(fleet) = fleet {
         tracing::info!(server = connect.server(), "{}", describe(&fleet));
-        rhumb_simulation::run(connect.client(None), fleet, stop).await;
+        rhumb_simulation::run(connect.multiplexed()?, fleet, stop).await;
     }
     Ok(())
 }

@@ -142,19 +142,24 @@ async fn the_simulation_has_no_rights_but_those_it_needs() {
     let nodes: Api<Node> = Api::all(client.clone());
     found(&nodes, "simulated-00001", is_ready).await;
     let reviews: Api<SubjectAccessReview> = Api::all(client);
-    for (verb, resource, expected) in [
-        ("create", "nodes", true),
-        ("delete", "pods", true),
-        ("create", "pods", false),
-        ("get", "secrets", false),
+    const LEASES: &str = "coordination.k8s.io";
+    for (namespace, verb, group, resource, expected) in [
+        ("default", "create", "", "nodes", true),
+        ("default", "delete", "", "pods", true),
+        ("default", "create", "", "pods", false),
+        ("default", "get", "", "secrets", false),
+        ("kube-node-lease", "patch", LEASES, "leases", true),
+        ("kube-system", "patch", LEASES, "leases", false),
     ] {
         let review = object(json!({"metadata": {}, "spec": {
             "user": "system:serviceaccount:kube-system:simulated-nodes",
-            "resourceAttributes": {"namespace": "default", "verb": verb, "resource": resource},
+            "resourceAttributes": {
+                "namespace": namespace, "verb": verb, "group": group, "resource": resource,
+            },
         }}));
         let answer = reviews.create(&PostParams::default(), &review).await;
         let status = answer.expect("a review").status.expect("a status");
-        assert_eq!(status.allowed, expected, "{verb} {resource}");
+        assert_eq!(status.allowed, expected, "{namespace} {verb} {resource}");
     }
 }
 

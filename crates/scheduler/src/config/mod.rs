@@ -14,7 +14,6 @@
 //! ```
 
 mod args;
-mod duration;
 mod form;
 mod places;
 mod plugins;
@@ -205,7 +204,7 @@ fn leader_election(form: Option<&form::LeaderElection>, errors: &mut ErrorList) 
         let Some(said) = said.as_deref() else {
             return default;
         };
-        match duration::parse(said) {
+        match rhumb_meta::parse_duration(said) {
             // Nothing at all is the default.
             Some(Duration::ZERO) => default,
             Some(duration) if duration > ELECTION_TIME_MAX => {

@@ -1,6 +1,6 @@
 //! The nodes: who is registered, who has said what, and what each has to say next.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::future::Future;
 use std::net::Ipv4Addr;
 use std::pin::Pin;
@@ -9,14 +9,15 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use kube::runtime::watcher::Event;
+use rhumb_client::Error;
 use tokio::time::Instant;
 
-use super::{Desk, Due, FAILURES_QUIET, Uid, Work, pause};
+use super::{Desk, Due, FAILURES_QUIET, Surplus, Uid, Work, pause};
 use crate::fleet::{Fleet, Place, Slots};
 use crate::names::SIMULATED;
 use crate::nodes;
 use crate::pods::status::Addresses;
-use crate::requests::{Error, Server};
+use crate::requests::Server;
 use crate::wire;
 
 /// As a kubelet does it.
@@ -57,16 +58,19 @@ struct Node {
     place: Place,
     state: State,
     uid: String,
+    /// The uid of the last one that was deleted: whoever made it may hear so before the server says that it is made.
+    deleted: Option<String>,
     /// Whether the server has one, as far as is known.
     is_known: bool,
     has_lease: bool,
+    /// Which of its conditions the server has wrong.
     wrong: Vec<&'static str>,
     is_contradicting: bool,
     epoch: u32,
     failures: u32,
     slots: Slots,
     /// Pods that wait until it is registered.
-    held: Vec<Uid>,
+    held: BTreeSet<Uid>,
 }
 
 pub(super) struct Nodes {
@@ -74,7 +78,7 @@ pub(super) struct Nodes {
     nodes: Vec<Node>,
     by_name: HashMap<String, usize>,
     listed: HashSet<String>,
-    surplus: Vec<(String, String)>,
+    surplus: Vec<Surplus>,
     has_begun: bool,
     registered: usize,
     begun: Instant,
@@ -110,7 +114,14 @@ impl Nodes {
     /// Keeps a pod in mind until the node is there.
     pub(super) fn hold(&mut self, node: usize, pod: &Uid) {
         if let Some(node) = self.nodes.get_mut(node) {
-            node.held.push(pod.clone());
+            node.held.insert(pod.clone());
+        }
+    }
+
+    /// A pod that waited for the node is gone.
+    pub(super) fn let_go(&mut self, node: usize, pod: &str) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.held.remove(pod);
         }
     }
 
@@ -142,8 +153,8 @@ impl Nodes {
             Event::Apply(node) => self.is_seen(node, desk),
             Event::Delete(node) => {
                 let name = node.metadata.name.unwrap_or_default();
-                if let Some(node) = self.find(&name) {
-                    self.is_gone(node);
+                if let Some(index) = self.find(&name) {
+                    self.is_deleted(index, node.metadata.uid.unwrap_or_default());
                 }
             }
             Event::InitDone => self.is_listed(desk),
@@ -156,7 +167,7 @@ impl Nodes {
         let Some(index) = self.find(&name) else {
             // What comes later is somebody else's.
             if !self.has_begun {
-                self.surplus.push((name, uid));
+                self.surplus.push(Surplus::new(name, uid));
             }
             return;
         };
@@ -181,26 +192,23 @@ impl Nodes {
         }
     }
 
-    fn is_gone(&mut self, node: usize) {
+    fn is_deleted(&mut self, node: usize, uid: String) {
         if let Some(node) = self.nodes.get_mut(node) {
-            node.is_known = false;
-            if node.state == State::Registered {
-                tracing::info!(node = node.place.name, "a simulated node was deleted");
-                node.state = State::Absent;
+            if node.uid == uid {
+                node.is_gone();
             }
+            node.is_known = false;
+            node.deleted = Some(uid);
         }
     }
 
     fn is_listed(&mut self, desk: &mut Desk) {
         let listed = std::mem::take(&mut self.listed);
         if self.has_begun {
-            let is_missing =
-                |node: &Node| node.state == State::Registered && !listed.contains(&node.place.name);
-            let indexes = 0..self.nodes.len();
-            let missing = indexes.filter(|&index| self.nodes.get(index).is_some_and(is_missing));
-            for node in missing.collect::<Vec<_>>() {
-                self.is_gone(node);
-            }
+            let missing = self.nodes.iter_mut();
+            missing
+                .filter(|node| !listed.contains(&node.place.name))
+                .for_each(Node::is_gone);
             return;
         }
         self.has_begun = true;
@@ -236,8 +244,7 @@ impl Nodes {
             }
             Task::Report | Task::Contradict => {
                 node.is_contradicting = false;
-                let wrong = std::mem::take(&mut node.wrong);
-                let conditions = nodes::conditions(&wrong, Timestamp::now());
+                let conditions = nodes::conditions(&node.wrong, Timestamp::now());
                 let status = serde_json::json!({"conditions": conditions});
                 Box::pin(async move {
                     server.patch_node_status(&name, status).await?;
@@ -264,6 +271,12 @@ impl Nodes {
         let now = Instant::now();
         let mut plan = |work: Work, time| desk.timers.add(now + time, Due::Node(work));
         match result {
+            // The watch may have missed it: the node came and went while it was begun anew.
+            Err(error)
+                if error.is_not_found() && matches!(task, Task::Report | Task::Contradict) =>
+            {
+                node.is_gone();
+            }
             Err(error) => {
                 node.failures = node.failures.saturating_add(1);
                 if node.failures == FAILURES_QUIET + 1 {
@@ -272,6 +285,10 @@ impl Nodes {
                 }
                 // When somebody has deleted the node, its watch says so.
                 plan(work, pause(node.failures));
+            }
+            Ok(Registered::As(uid)) if node.deleted.as_ref() == Some(&uid) => {
+                node.state = State::Registered;
+                node.is_gone();
             }
             Ok(Registered::As(uid)) => {
                 node.failures = 0;
@@ -289,10 +306,9 @@ impl Nodes {
                     let nodes = self.registered;
                     tracing::info!(nodes, ?took, "simulated nodes are registered");
                 }
-                return self
-                    .nodes
-                    .get_mut(work.node)
-                    .map_or_else(Vec::new, |node| std::mem::take(&mut node.held));
+                let node = self.nodes.get_mut(work.node);
+                let held = node.map(|node| std::mem::take(&mut node.held));
+                return held.into_iter().flatten().collect();
             }
             Ok(Registered::Not) => {
                 let name = &node.place.name;
@@ -305,14 +321,18 @@ impl Nodes {
             Ok(Registered::Already) => {
                 node.failures = 0;
                 match task {
-                    Task::Register | Task::Contradict => {}
+                    Task::Register => {}
+                    Task::Contradict => node.is_heard(),
                     // The first renewals are spread, and with them all that follow.
                     Task::Renew if !node.has_lease => {
                         node.has_lease = true;
                         plan(work, node.share_of(RENEW));
                     }
                     Task::Renew => plan(work, RENEW),
-                    Task::Report => plan(work, REPORT),
+                    Task::Report => {
+                        node.is_heard();
+                        plan(work, REPORT);
+                    }
                 }
             }
         }
@@ -326,6 +346,7 @@ impl Node {
             place,
             state: State::Unregistered,
             uid: String::new(),
+            deleted: None,
             is_known: false,
             has_lease: false,
             wrong: Vec::new(),
@@ -333,7 +354,7 @@ impl Node {
             epoch: 0,
             failures: 0,
             slots: Slots::default(),
-            held: Vec::new(),
+            held: BTreeSet::new(),
         }
     }
 
@@ -342,6 +363,22 @@ impl Node {
             node,
             task,
             epoch: self.epoch,
+        }
+    }
+
+    /// The server has no such node any more: somebody deleted it.
+    fn is_gone(&mut self) {
+        if self.state == State::Registered {
+            self.is_known = false;
+            tracing::info!(node = self.place.name, "a simulated node was deleted");
+            self.state = State::Absent;
+        }
+    }
+
+    /// The server knows its conditions, unless somebody said something else meanwhile.
+    fn is_heard(&mut self) {
+        if !self.is_contradicting {
+            self.wrong.clear();
         }
     }
 
@@ -400,15 +437,18 @@ async fn renew(server: &Server, node: &str, uid: &str, is_known: bool) -> Result
 }
 
 /// A node that is too many, and its lease. Its pods are left to those who look after pods without a node.
-pub(super) async fn remove(server: &Server, node: &str, uid: &str) -> Result<(), Error> {
-    for removed in [
-        server.delete_node(node, uid).await,
-        server.delete_lease(node).await,
-    ] {
-        match removed {
-            Err(error) if error.is_not_found() => {}
-            removed => removed?,
-        }
+pub(super) async fn remove(server: &Server, surplus: &Surplus) -> Result<(), Error> {
+    match server.delete_node(&surplus.name, &surplus.uid).await {
+        Err(error) if error.is_not_found() => {}
+        // It is another one by now, and somebody else's.
+        Err(error) if error.is_conflict() => return Ok(()),
+        removed => removed?,
     }
-    Ok(())
+    match server.delete_lease(&surplus.name).await {
+        Err(error) if error.is_not_found() => Ok(()),
+        removed => removed,
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,8 +6,8 @@
 //!   timers ──────────────────────►└──────────────────────────────────────────┘
 //! ```
 
-mod events;
 mod fleet;
+mod notes;
 mod pods;
 
 use std::collections::VecDeque;
@@ -18,8 +18,9 @@ use std::time::Duration;
 use futures_util::{Stream, StreamExt};
 use k8s_openapi::jiff::Timestamp;
 use kube::runtime::watcher::{Config, Event};
-use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
+use rhumb_client::Error;
+use rhumb_client::watching::events;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -28,7 +29,7 @@ use self::fleet::{Nodes, Registered, Task};
 use self::pods::Pods;
 use crate::fleet::Fleet;
 use crate::names::SIMULATED;
-use crate::requests::{Error, Server};
+use crate::requests::Server;
 use crate::timers::Timers;
 use crate::wire;
 
@@ -38,7 +39,7 @@ const POD_JOBS_MAX: usize = 64;
 const EVENT_JOBS_MAX: usize = 4;
 /// Events that wait to be told; of more, some are not.
 const EVENTS_MAX: usize = 1000;
-/// Failures in a row after which people are told: a server that starts again is back before.
+/// Failures in a row of a node or a pod after which people are told: a server that starts again is back before.
 const FAILURES_QUIET: u32 = 4;
 
 /// Between a failure of everything and the next start.
@@ -56,10 +57,29 @@ struct Work {
     epoch: u32,
 }
 
+/// A node of an earlier run that is too many.
+#[derive(Debug)]
+struct Surplus {
+    name: String,
+    uid: String,
+    failures: u32,
+}
+
+impl Surplus {
+    fn new(name: String, uid: String) -> Surplus {
+        Surplus {
+            name,
+            uid,
+            failures: 0,
+        }
+    }
+}
+
 /// What a timer is for.
 #[derive(Debug)]
 enum Due {
     Node(Work),
+    Surplus(Surplus),
     /// Only if that is still when the pod's next state is due.
     Pod(Uid, Timestamp),
 }
@@ -67,7 +87,7 @@ enum Due {
 /// What a request came to.
 enum Done {
     Node(Work, Result<Registered, Error>),
-    Removed(String, Result<(), Error>),
+    Removed(Surplus, Result<(), Error>),
     Pod(Uid, Result<(), Error>),
     Told,
 }
@@ -77,10 +97,31 @@ struct Desk {
     server: Server,
     timers: Timers<Due>,
     node_work: VecDeque<Work>,
-    /// Nodes of an earlier run that are too many, with their uids.
-    surplus: VecDeque<(String, String)>,
+    surplus: VecDeque<Surplus>,
     pod_work: VecDeque<Uid>,
-    events: VecDeque<events::Note>,
+    events: VecDeque<notes::Note>,
+}
+
+impl Desk {
+    fn new(client: Client) -> Desk {
+        Desk {
+            server: Server::new(client),
+            timers: Timers::new(),
+            node_work: VecDeque::new(),
+            surplus: VecDeque::new(),
+            pod_work: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    fn remove_later(&mut self, mut node: Surplus, error: &Error) {
+        node.failures = node.failures.saturating_add(1);
+        if node.failures == FAILURES_QUIET + 1 {
+            tracing::warn!(node = node.name, %error, "a simulated node is not removed; it is tried again");
+        }
+        let at = Instant::now() + pause(node.failures);
+        self.timers.add(at, Due::Surplus(node));
+    }
 }
 
 /// Looks after the nodes of a fleet until `stop`. It may be dropped at any await, and started again anywhere.
@@ -104,22 +145,14 @@ async fn keep(client: Client, fleet: Fleet) {
     let mut engine = Engine {
         nodes: Nodes::new(fleet),
         pods: Pods::default(),
-        desk: Desk {
-            server: Server::new(client),
-            timers: Timers::new(),
-            node_work: VecDeque::new(),
-            surplus: VecDeque::new(),
-            pod_work: VecDeque::new(),
-            events: VecDeque::new(),
-        },
+        desk: Desk::new(client),
         jobs: JoinSet::new(),
         node_jobs: 0,
         pod_jobs: 0,
         event_jobs: 0,
-        failures: 0,
     };
-    let nodes = pin!(watcher(nodes, of_nodes).default_backoff());
-    let pods = pin!(watcher(pods, of_pods).default_backoff());
+    let nodes = pin!(events(nodes, of_nodes));
+    let pods = pin!(events(pods, of_pods));
     engine.keep(nodes, pods).await;
 }
 
@@ -131,17 +164,13 @@ struct Engine {
     node_jobs: usize,
     pod_jobs: usize,
     event_jobs: usize,
-    /// Of watches, in a row.
-    failures: u32,
 }
-
-type Watched<T> = Result<Event<T>, watcher::Error>;
 
 impl Engine {
     async fn keep(
         &mut self,
-        mut nodes: impl Stream<Item = Watched<wire::Node>> + Unpin,
-        mut pods: impl Stream<Item = Watched<wire::Pod>> + Unpin,
+        mut nodes: impl Stream<Item = Event<wire::Node>> + Unpin,
+        mut pods: impl Stream<Item = Event<wire::Pod>> + Unpin,
     ) {
         loop {
             self.begin_jobs();
@@ -154,36 +183,11 @@ impl Engine {
                     self.done(done);
                 }
                 () = sleep_until(next.unwrap_or(far)) => self.due(),
-                Some(event) = nodes.next() => {
-                    if let Some(event) = self.heard(event) {
-                        self.nodes.note(event, &mut self.desk);
-                    }
-                }
+                Some(event) = nodes.next() => self.nodes.note(event, &mut self.desk),
                 Some(event) = pods.next() => {
-                    if let Some(event) = self.heard(event) {
-                        self.pods.note(event, &mut self.nodes, &mut self.desk);
-                    }
+                    self.pods.note(event, &mut self.nodes, &mut self.desk);
                 }
                 else => return,
-            }
-        }
-    }
-
-    fn heard<T>(&mut self, event: Watched<T>) -> Option<Event<T>> {
-        match event {
-            Ok(event) => {
-                // Before a list is asked for there is an `Init` already, so that alone is no success.
-                if !matches!(event, Event::Init) {
-                    self.failures = 0;
-                }
-                Some(event)
-            }
-            Err(error) => {
-                self.failures = self.failures.saturating_add(1);
-                if self.failures == FAILURES_QUIET + 1 {
-                    tracing::warn!(%error, "simulated nodes cannot watch; it is tried on");
-                }
-                None
             }
         }
     }
@@ -193,6 +197,7 @@ impl Engine {
         while let Some(due) = self.desk.timers.take(now) {
             match due {
                 Due::Node(work) => self.desk.node_work.push_back(work),
+                Due::Surplus(node) => self.desk.surplus.push_back(node),
                 Due::Pod(uid, at) => self.pods.due(&uid, at, &mut self.nodes, &mut self.desk),
             }
         }
@@ -200,13 +205,13 @@ impl Engine {
 
     fn begin_jobs(&mut self) {
         while self.node_jobs < NODE_JOBS_MAX
-            && let Some((name, uid)) = self.desk.surplus.pop_front()
+            && let Some(node) = self.desk.surplus.pop_front()
         {
             let server = self.desk.server.clone();
             self.node_jobs += 1;
             self.jobs.spawn(async move {
-                let removed = fleet::remove(&server, &name, &uid).await;
-                Done::Removed(name, removed)
+                let removed = fleet::remove(&server, &node).await;
+                Done::Removed(node, removed)
             });
         }
         while self.node_jobs < NODE_JOBS_MAX
@@ -244,10 +249,10 @@ impl Engine {
                 let held = self.nodes.done(work, result, &mut self.desk);
                 self.pods.resume(held, &mut self.nodes, &mut self.desk);
             }
-            Done::Removed(name, result) => {
+            Done::Removed(node, result) => {
                 self.node_jobs -= 1;
                 if let Err(error) = result {
-                    tracing::warn!(node = name, %error, "a simulated node is not removed");
+                    self.desk.remove_later(node, &error);
                 }
             }
             Done::Pod(uid, result) => {

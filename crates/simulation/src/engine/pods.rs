@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use kube::runtime::watcher::Event;
+use rhumb_client::Error;
 use tokio::time::Instant;
 
-use super::events::Note;
 use super::fleet::Nodes;
+use super::notes::Note;
 use super::{Desk, Due, EVENTS_MAX, FAILURES_QUIET, Uid, pause};
 use crate::fleet::Slots;
 use crate::pods::facts::{Facts, Sight, Stage};
 use crate::pods::life::{Change, Step, next};
 use crate::pods::status;
-use crate::requests::Error;
 use crate::wire;
 
 /// How long a change that made a write fail may take until it is heard of.
@@ -129,6 +129,9 @@ impl Pods {
 
     fn forget(&mut self, uid: &str, nodes: &mut Nodes) {
         if let Some(mut pod) = self.pods.remove(uid) {
+            if pod.is_held {
+                nodes.let_go(pod.node, uid);
+            }
             pod.move_to(None, nodes);
         }
     }

@@ -125,7 +125,7 @@ fn container_status(
             "reason": reason(exit_code),
             "startedAt": time_of(end.started_at),
             "finishedAt": time_of(end.finished_at),
-            "containerID": container_id(pod, container, before.restart_count - 1),
+            "containerID": container_id(pod, container, before.restart_count.saturating_sub(1)),
         }})
     });
     let earlier = earlier.unwrap_or_else(|| json!({}));

@@ -170,3 +170,17 @@ fn a_restart_remembers_the_run_before() {
     let own = &stopped["status"]["containerStatuses"][0];
     assert_eq!(own["state"]["terminated"]["finishedAt"], said(110));
 }
+
+#[test]
+fn any_count_of_restarts_can_be_gone_on_from() {
+    let mut odd = changed(&pod("Always", &[]), START, 100);
+    for restarts in [i32::MIN, i32::MAX] {
+        odd["status"]["containerStatuses"][0]["restartCount"] = json!(restarts);
+        odd["status"]["containerStatuses"][0]["lastState"] =
+            json!({"terminated": {"exitCode": 1, "startedAt": said(50), "finishedAt": said(60)}});
+        let ready = changed(&odd, Change::Ready, 110);
+        let own = &ready["status"]["containerStatuses"][0];
+        assert_eq!(own["restartCount"], restarts);
+        assert_eq!(own["lastState"]["terminated"]["exitCode"], 1);
+    }
+}
