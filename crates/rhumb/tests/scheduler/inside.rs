@@ -69,7 +69,13 @@ async fn pods_get_nodes_or_say_why_not() {
     let line =
         "scheduler_schedule_attempts_total{result=\"scheduled\",profile=\"default-scheduler\"} 2";
     assert!(metrics.lines().any(|shown| shown == line), "{metrics}");
-    assert!(metrics.contains("scheduler_pending_pods{queue=\"gated\"} 1"));
+    for start in [
+        "scheduler_pending_pods{queue=\"gated\"} 1",
+        "scheduler_queue_incoming_pods_total{queue=\"gated\",event=\"UnschedulablePodAdd\"} 1",
+        "scheduler_queue_incoming_pods_total{queue=\"unschedulable\",event=\"ScheduleAttemptFailure\"} ",
+    ] {
+        assert!(metrics.contains(start), "{start}\n{metrics}");
+    }
 }
 
 #[tokio::test]

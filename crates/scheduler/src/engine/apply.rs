@@ -8,6 +8,7 @@ use super::{Change, Engine};
 use crate::cluster::{Departed, NodeId, PickerId, PodChange, PodId};
 use crate::model::{GroupKey, Labels, Node, Pod};
 use crate::plugins::Event;
+use crate::queue::Cause;
 
 impl Engine {
     /// Takes note of what happened. Pods that it may help are tried again.
@@ -303,7 +304,7 @@ impl Engine {
         self.happened(&Event::NodeLeft { before: &before }, now);
         // Whoever waits for a place there has to look for another.
         for pod in self.nominations.on(name).to_vec() {
-            self.queue.wake_one(pod, now);
+            self.queue.wake_one(Cause::NodeLeft, pod, now);
         }
     }
 

@@ -6,7 +6,7 @@ use super::{Engine, ProfileSettings};
 use crate::cluster::{Cluster, PodId};
 use crate::cycle::Nominations;
 use crate::plugins::Event;
-use crate::queue::Refusers;
+use crate::queue::{Cause, Refusers};
 
 impl Engine {
     /// The cluster knows it already.
@@ -22,6 +22,7 @@ impl Engine {
             .map(|known| concerned(known, cluster, event))
             .collect();
         self.queue.wake(
+            cause(event),
             now,
             // Those without refusers had no node at all.
             |profile, refusers| {
@@ -35,6 +36,21 @@ impl Engine {
                     && !is_for_others(nominations, cluster, event, pod)
             },
         );
+    }
+}
+
+/// What wakes somebody, for those who count it.
+fn cause(event: &Event<'_>) -> Cause {
+    match event {
+        Event::NodeAdded(_) => Cause::NodeAdded,
+        Event::NodeChanged { .. } => Cause::NodeUpdated,
+        Event::NodeLeft { .. } => Cause::NodeLeft,
+        Event::PodPlaced(_) => Cause::PodPlaced,
+        Event::PodChanged { .. } => Cause::PlacedPodUpdated,
+        Event::PodLeft(_) => Cause::PodLeft,
+        Event::Itself { .. } => Cause::PodUpdated,
+        Event::NamespaceRelabelled { .. } => Cause::NamespaceUpdated,
+        Event::GroupChanged { .. } => Cause::GroupUpdated,
     }
 }
 

@@ -28,7 +28,7 @@ use self::hold::Held;
 use crate::cluster::{Cluster, PodId};
 use crate::cycle::{Nominations, Observer, Profile, Search};
 use crate::preemption::{Budgets, Ranks};
-use crate::queue::{Backoff, Queue};
+use crate::queue::{Backoff, Incoming, Queue};
 use told::Told;
 
 #[derive(Debug)]
@@ -131,6 +131,11 @@ impl Engine {
     /// How many pods wait, and where.
     pub fn pending(&self) -> Pending {
         self.queue.pending()
+    }
+
+    /// What came into the queues since this was asked last, and why.
+    pub fn take_incoming(&mut self) -> Incoming {
+        self.queue.take_incoming()
     }
 
     /// How often somebody was looked for who could make room for a pod, whether there was anybody or not.

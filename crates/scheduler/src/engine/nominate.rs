@@ -9,6 +9,7 @@ use crate::cycle::Nomination;
 use crate::model::Pod;
 use crate::plugins::Event;
 use crate::preemption::PATIENCE;
+use crate::queue::Cause;
 
 impl Engine {
     /// Keeps a place for a pod that waits. The one that was kept before is free.
@@ -117,7 +118,7 @@ impl Engine {
             {
                 self.unnominate(id, now);
                 self.told.note(id, None, now);
-                self.queue.wake_one(id, now);
+                self.queue.wake_one(Cause::PodUpdated, id, now);
                 self.notices.push_back(Outcome::Displaced { pod });
             }
         }
@@ -134,7 +135,7 @@ impl Engine {
             let still_waits = nomination
                 .is_some_and(|known| !known.victims.is_empty() && known.since + PATIENCE <= now);
             if still_waits {
-                self.queue.wake_one(id, now);
+                self.queue.wake_one(Cause::SleptTooLong, id, now);
             }
         }
     }

@@ -16,6 +16,7 @@ use prometheus_client::registry::Registry as Exposition;
 pub use stopwatch::Stopwatch;
 
 use crate::engine::Pending;
+use crate::queue::Incoming;
 
 /// From so many attempts on, pods are counted together: as `16+`.
 const ATTEMPTS_APART_MAX: u32 = 15;
@@ -55,6 +56,12 @@ struct Queue {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Came {
+    queue: &'static str,
+    event: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Point {
     extension_point: &'static str,
     status: &'static str,
@@ -81,6 +88,7 @@ pub struct Metrics {
     point_seconds: Family<Point, Histogram, fn() -> Histogram>,
     plugin_seconds: Family<PluginPoint, Histogram, fn() -> Histogram>,
     pending: Family<Queue, Gauge>,
+    incoming: Family<Came, Counter>,
     preemption_attempts: Counter,
     preemption_victims: Histogram,
     events_dropped: Counter,
@@ -106,6 +114,7 @@ impl Default for Metrics {
             point_seconds: Family::new_with_constructor(point_seconds),
             plugin_seconds: Family::new_with_constructor(plugin_seconds),
             pending: Family::default(),
+            incoming: Family::default(),
             preemption_attempts: Counter::default(),
             preemption_victims: Histogram::new(exponential_buckets(1.0, 2.0, 7)),
             events_dropped: Counter::default(),
@@ -167,6 +176,11 @@ impl Metrics {
             "scheduler_pending_pods",
             "Pods that wait, by queue",
             self.pending.clone(),
+        );
+        exposition.register(
+            "scheduler_queue_incoming_pods",
+            "Pods that came into a queue, by what brought them there",
+            self.incoming.clone(),
         );
         exposition.register(
             "scheduler_preemption_attempts",
@@ -238,6 +252,13 @@ impl Metrics {
         ] {
             let gauge = self.pending.get_or_create(&Queue { queue });
             gauge.set(i64::try_from(pods).unwrap_or(i64::MAX));
+        }
+    }
+
+    pub fn note_incoming(&self, incoming: &Incoming) {
+        for (queue, event, pods) in incoming.counts() {
+            let counter = self.incoming.get_or_create(&Came { queue, event });
+            counter.inc_by(pods);
         }
     }
 

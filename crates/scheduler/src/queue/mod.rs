@@ -10,7 +10,9 @@
 mod alike;
 mod backoff;
 mod classes;
+mod incoming;
 mod order;
+mod places;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,6 +20,7 @@ use std::time::{Duration, Instant};
 
 pub use backoff::Backoff;
 pub use classes::{Memo, Refusers};
+pub use incoming::{Cause, Incoming};
 
 use crate::cluster::{IdMap, PodId};
 use crate::engine::Pending;
@@ -41,6 +44,7 @@ pub struct Queue {
     gated: usize,
     binding: usize,
     sequence: u64,
+    incoming: Incoming,
 }
 
 #[derive(Debug)]
@@ -93,6 +97,7 @@ impl Queue {
             gated: 0,
             binding: 0,
             sequence: 0,
+            incoming: Incoming::default(),
         }
     }
 
@@ -116,6 +121,11 @@ impl Queue {
         let slept = self.asleep.first_key_value();
         let slept = slept.and_then(|(age, _)| age.since.checked_add(self.sleep_max));
         rested.into_iter().chain(slept).min()
+    }
+
+    /// What came into the queues since this was asked last, and why.
+    pub fn take_incoming(&mut self) -> Incoming {
+        std::mem::take(&mut self.incoming)
     }
 
     pub fn history(&self, id: PodId, now: Instant) -> History {
@@ -163,6 +173,7 @@ impl Queue {
             place: Place::Active,
         };
         self.waiting.insert(id, waiting);
+        self.incoming.cause = Some(Cause::PodAdded);
         let is_gated = is_held || !facts.scheduling_gates.is_empty();
         let place = if is_gated {
             Place::Gated
@@ -180,6 +191,7 @@ impl Queue {
             Some(Place::Active | Place::Resting { .. } | Place::Asleep) if is_gated => Place::Gated,
             _ => return,
         };
+        self.incoming.cause = Some(Cause::PodUpdated);
         self.exit(id);
         self.enter(id, place);
         if let Some(waiting) = self.waiting.get(&id)
@@ -220,6 +232,7 @@ impl Queue {
             waiting.order = waiting.order.with_priority(facts.priority);
         }
         let is_gated = is_held || !facts.scheduling_gates.is_empty();
+        self.incoming.cause = Some(Cause::PodUpdated);
         match place {
             _ if is_gated => self.enter(id, Place::Gated),
             Place::Gated => self.enter(id, Place::Active),
@@ -228,9 +241,9 @@ impl Queue {
                 if let Some(waiting) = self.waiting.get(&id) {
                     self.classes.refused_also(waiting.class, refusers);
                 }
-                self.enter(id, Place::Asleep);
+                self.enter_again(id, Place::Asleep);
             }
-            place => self.enter(id, place),
+            place => self.enter_again(id, place),
         }
     }
 
@@ -250,8 +263,9 @@ impl Queue {
         if let Some(waiting) = self.waiting.get(&id) {
             self.classes.refused_also(waiting.class, refusers);
         }
-        self.enter(id, place);
+        self.enter_again(id, place);
         if is_alone {
+            self.incoming.cause = Some(Cause::PodUpdated);
             self.wake_class(class, now);
         }
     }
@@ -275,6 +289,7 @@ impl Queue {
 
     /// Who leaves its class while it was to try for all leaves that to the next.
     fn leave(&mut self, id: PodId, class: ClassId, now: Instant) {
+        self.incoming.cause = Some(Cause::PodUpdated);
         if self.classes.stops_trying(class, id) {
             self.wake_class(class, now);
         }
@@ -304,6 +319,7 @@ impl Queue {
         if let Some(waiting) = self.waiting.get(&id) {
             let class = waiting.class;
             self.classes.stops_trying(class, id);
+            self.incoming.cause = Some(Cause::PodPlaced);
             self.wake_class(class, now);
         }
     }
@@ -320,6 +336,7 @@ impl Queue {
         self.requeue(id, now);
         self.classes.refused(class, refusers, memo);
         self.classes.stops_trying(class, id);
+        self.incoming.cause = Some(Cause::AttemptFailed);
         self.enter(id, Place::Asleep);
     }
 
@@ -330,6 +347,7 @@ impl Queue {
             return;
         };
         waiting.errors = waiting.errors.saturating_add(1);
+        self.incoming.cause = Some(Cause::AttemptFailed);
         self.requeue(id, now);
         match self.rests_until(id) {
             Some(until) if until > now => self.enter(
@@ -372,18 +390,21 @@ impl Queue {
     /// Wakes those of whom this is true: of their profile and who refused them, and then of the pod as well.
     pub fn wake(
         &mut self,
+        cause: Cause,
         now: Instant,
         concerns: impl Fn(usize, Refusers) -> bool,
         ask: impl FnMut(PodId, usize, Refusers) -> bool,
     ) {
+        self.incoming.cause = Some(cause);
         for class in self.classes.asleep(concerns, ask) {
             self.wake_class(class, now);
         }
     }
 
     /// Wakes a pod, if it sleeps.
-    pub fn wake_one(&mut self, id: PodId, now: Instant) {
+    pub fn wake_one(&mut self, cause: Cause, id: PodId, now: Instant) {
         if self.place(id) == Some(Place::Asleep) {
+            self.incoming.cause = Some(cause);
             self.exit(id);
             self.move_up(id, now);
         }
@@ -404,6 +425,7 @@ impl Queue {
 
     /// Lets go of those whose back-off is over, and of those who have slept too long.
     fn release(&mut self, now: Instant) {
+        self.incoming.cause = Some(Cause::BackoffOver);
         while let Some((age, id)) = self.resting.first_key_value()
             && age.since <= now
         {
@@ -411,6 +433,7 @@ impl Queue {
             self.exit(id);
             self.enter(id, Place::Active);
         }
+        self.incoming.cause = Some(Cause::SleptTooLong);
         while let Some((age, id)) = self.asleep.first_key_value()
             && now.saturating_duration_since(age.since) >= self.sleep_max
         {
@@ -440,70 +463,5 @@ impl Queue {
         };
         let since = waiting.order.since();
         since.checked_add(self.backoff.duration(in_vain))
-    }
-}
-
-/// Places.
-impl Queue {
-    fn place(&self, id: PodId) -> Option<Place> {
-        self.waiting.get(&id).map(|waiting| waiting.place)
-    }
-
-    fn enter(&mut self, id: PodId, place: Place) {
-        let Some(waiting) = self.waiting.get_mut(&id) else {
-            return;
-        };
-        waiting.place = place;
-        let order = waiting.order;
-        match place {
-            Place::Active => {
-                self.active.insert(order, id);
-            }
-            Place::Resting { until, is_ready } => {
-                self.resting.insert(order.at(until), id);
-                if is_ready {
-                    self.resting_ready.insert(order, id);
-                }
-            }
-            Place::Asleep => {
-                self.asleep.insert(order.age(), id);
-                self.classes.sleep(waiting.class, order, id);
-            }
-            Place::Gated => self.gated += 1,
-            Place::Binding => self.binding += 1,
-        }
-    }
-
-    /// Takes a pod out of its place. It is to enter another, or to be removed.
-    fn exit(&mut self, id: PodId) {
-        let Some(waiting) = self.waiting.get(&id) else {
-            return;
-        };
-        let order = waiting.order;
-        match waiting.place {
-            Place::Active => {
-                self.active.remove(&order);
-            }
-            Place::Resting { until, .. } => {
-                self.resting.remove(&order.at(until));
-                self.resting_ready.remove(&order);
-            }
-            Place::Asleep => {
-                self.asleep.remove(&order.age());
-                self.classes.wake_one(waiting.class, order);
-            }
-            Place::Gated => self.gated -= 1,
-            Place::Binding => self.binding -= 1,
-        }
-    }
-
-    fn order(&mut self, priority: i32, now: Instant) -> Order {
-        let sequence = self.next_sequence();
-        Order::new(priority, now, sequence)
-    }
-
-    fn next_sequence(&mut self) -> u64 {
-        self.sequence += 1;
-        self.sequence
     }
 }

@@ -57,6 +57,7 @@ impl Core {
             untold += 1;
             if is_idle || untold >= DECISIONS_UNTOLD_MAX {
                 self.metrics.note_pending(&self.engine.pending());
+                self.metrics.note_incoming(&self.engine.take_incoming());
                 untold = 0;
             }
         }

@@ -293,3 +293,36 @@ fn pods_with_claims_say_why_they_wait() {
     run.node("m", 2);
     assert!(run.go().is_empty());
 }
+
+#[test]
+fn what_comes_into_a_queue_is_counted_by_what_brought_it() {
+    let mut run = Run::new();
+    run.pod(pod("a", 9, json!({})));
+    run.pod(pod("g", 1, json!({"schedulingGates": [{"name": "g"}]})));
+    run.go();
+    run.node("n", 8);
+    run.go();
+    run.pod(pod("g", 1, json!({})));
+    run.go();
+    run.after(Duration::from_secs(60)).node("m", 16);
+    run.go();
+    let incoming = run.engine.take_incoming();
+    let mut counts: Vec<String> = incoming
+        .counts()
+        .map(|(queue, event, pods)| format!("{queue} {event} {pods}"))
+        .collect();
+    counts.sort();
+    assert_eq!(
+        counts,
+        [
+            // The second time it has no need to rest any more.
+            "active NodeAdd 1",
+            "active UnschedulablePodAdd 1",
+            "active UnschedulablePodUpdate 1",
+            "backoff NodeAdd 1",
+            "gated UnschedulablePodAdd 1",
+            "unschedulable ScheduleAttemptFailure 2",
+        ]
+    );
+    assert_eq!(run.engine.take_incoming().counts().count(), 0);
+}
