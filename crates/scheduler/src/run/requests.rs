@@ -20,6 +20,8 @@ pub(super) const REQUEST_MAX: Duration = Duration::from_secs(10);
 /// A server that has too much to do is asked again after this, and then after twice as long each time.
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
 const BUSY_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// One that says so for longer means this request and not its own state: webhooks can say the same.
+const BUSY_MAX: Duration = Duration::from_secs(60);
 /// Between the first two attempts to find out what became of one, and between later ones.
 const PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
@@ -304,12 +306,13 @@ impl Server {
             Value::Null => Vec::new(),
             body => body.to_string().into_bytes(),
         };
+        let until = Instant::now() + BUSY_MAX;
         let mut pause = BUSY_PAUSE;
         loop {
             let body = body.clone();
             let sent = self.send_once(method.clone(), path, content_type, body);
             match sent.await {
-                Err(Failure::Refused { code: 429, .. }) => {
+                Err(Failure::Refused { code: 429, .. }) if Instant::now() < until => {
                     sleep(pause).await;
                     pause = (pause * 2).min(BUSY_PAUSE_MAX);
                 }

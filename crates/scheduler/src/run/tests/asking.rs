@@ -132,6 +132,14 @@ async fn a_server_that_has_too_much_to_do_is_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_always_says_that_it_has_too_much_to_do_refuses() {
+    let (server, _asked) = server(|_, _, _| refused(429));
+    let pod = pod("7");
+    let bound = timeout(Duration::from_secs(90), server.bind(&pod, "7", "n1"));
+    assert_eq!(bound.await, Ok(Bound::No("no".to_owned())));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_change_that_changes_nothing_is_made_again() {
     let mut touches = 0;
     let (server, asked) = server(move |_, _, _| {
