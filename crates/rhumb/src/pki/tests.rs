@@ -101,6 +101,8 @@ fn what_is_made_once_is_kept() {
             "controller-manager.key",
             "sa.key",
             "sa.pub"
+            "scheduler.crt",
+            "scheduler.key",
         ]
     );
     place.open(after(300));
@@ -133,7 +135,12 @@ fn certificates_are_renewed_with_their_keys_before_they_expire() {
         .collect();
     assert_eq!(
         changed,
-        ["admin.crt", "apiserver.crt", "controller-manager.crt"]
+        [
+            "admin.crt",
+            "apiserver.crt",
+            "controller-manager.crt",
+            "scheduler.crt"
+        ]
     );
     place.open(after(3000));
 }
