@@ -36,6 +36,7 @@ pub(super) fn is_alike(one: &Pod, other: &Pod) -> bool {
         spread,
         controller,
         claims,
+        device_claims,
         is_preempted,
     } = one;
     key.namespace == other.key.namespace
@@ -63,6 +64,7 @@ pub(super) fn is_alike(one: &Pod, other: &Pod) -> bool {
         && *spread == other.spread
         && *controller == other.controller
         && *claims == other.claims
+        && *device_claims == other.device_claims
 }
 
 /// The same for all that are alike, and mostly different for others.
