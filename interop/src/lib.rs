@@ -8,5 +8,6 @@ pub mod client;
 pub mod differential;
 pub mod kubeconfig;
 pub mod make;
+pub mod scheduling;
 pub mod servers;
 pub mod transcript;

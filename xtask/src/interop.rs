@@ -23,9 +23,11 @@ pub(crate) enum Part {
     Differential,
     /// The real kubectl against rhumb.
     Kubectl,
+    /// rhumb's scheduler beside kube-scheduler.
+    Scheduling,
 }
 
-/// Runs these parts, or all. The arguments are for the differential and the kubectl part.
+/// Runs these parts, or all. The arguments are for the differential part and those after it.
 pub(crate) fn run(parts: &[Part], arguments: &[String]) -> Result<()> {
     ensure!(
         setup::on_the_path("go").is_some(),
@@ -36,6 +38,7 @@ pub(crate) fn run(parts: &[Part], arguments: &[String]) -> Result<()> {
         Part::Store,
         Part::Differential,
         Part::Kubectl,
+        Part::Scheduling,
     ];
     for part in all {
         if parts.is_empty() || parts.contains(&part) {
@@ -44,6 +47,7 @@ pub(crate) fn run(parts: &[Part], arguments: &[String]) -> Result<()> {
                 Part::Store => store()?,
                 Part::Differential => differential(arguments)?,
                 Part::Kubectl => kubectl(arguments)?,
+                Part::Scheduling => scheduling(arguments)?,
             }
         }
     }
@@ -128,6 +132,15 @@ fn kubectl(arguments: &[String]) -> Result<()> {
     kubectl.args(["test", "--package", "rhumb-interop", "--test", "kubectl"]);
     kubectl.arg("--").args(arguments);
     step("kubectl", &mut kubectl)
+}
+
+fn scheduling(arguments: &[String]) -> Result<()> {
+    kubernetes("kube-scheduler")?;
+    build_rhumb()?;
+    let mut scheduling = cargo();
+    scheduling.args(["test", "--package", "rhumb-interop", "--test", "scheduling"]);
+    scheduling.arg("--").args(arguments);
+    step("rhumb's scheduler beside kube-scheduler", &mut scheduling)
 }
 
 fn build_rhumb() -> Result<()> {

@@ -66,6 +66,14 @@ pub struct Field {
     pub replace: bool,
 }
 
+impl Field {
+    /// Whether its list is a message of its own in the protobuf form, with the items as field 1. Of all lists that are
+    /// not values of a map, upstream does so for one type.
+    pub(crate) fn is_list_message(&self) -> bool {
+        self.go.as_deref() == Some("v1.Verbs")
+    }
+}
+
 /// A struct in a struct, whose fields JSON shows as fields of the outer one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Embedding {

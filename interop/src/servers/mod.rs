@@ -5,6 +5,7 @@ mod certificates;
 mod kubernetes;
 mod process;
 mod rhumb;
+pub mod scheduler;
 
 use std::path::{Path, PathBuf};
 

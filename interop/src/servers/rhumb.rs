@@ -49,7 +49,7 @@ pub(super) fn start() -> Result<Rhumb> {
 }
 
 /// The one that a variable names, or the newest build.
-fn binary() -> Result<PathBuf> {
+pub(super) fn binary() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("RHUMB_TEST_RHUMB") {
         return Ok(path.into());
     }

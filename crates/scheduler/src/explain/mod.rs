@@ -4,6 +4,8 @@ use serde::Serialize;
 
 use crate::cluster::{Cluster, NodeId, PodId, PodSlot};
 use crate::cycle::{Checks, Objection, Profile};
+use crate::plugins::Plugin;
+use crate::plugins::node_name::NodeName;
 
 /// What can be said about one pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -94,7 +96,7 @@ fn of_waiting(
         nodes: Vec::new(),
     };
     match profile.checks(pod, cluster) {
-        Ok(checks) => explanation.nodes = nodes(cluster, profile, pod, &checks),
+        Ok(checks) => explanation.nodes = nodes(cluster, profile, pod, &checks, place.is_some()),
         Err((plugin, reason)) => {
             explanation.everywhere = Some(Against {
                 plugin: profile.plugins[plugin].plugin.name(),
@@ -112,11 +114,14 @@ fn nodes(
     profile: &Profile,
     pod: &PodSlot,
     checks: &Checks<'_>,
+    is_placed: bool,
 ) -> Vec<NodeAnswer> {
     let mut possible = Vec::new();
     let mut answers = Vec::new();
     for node in cluster.nodes().order() {
-        let against = against(profile, checks, *node);
+        let mut against = against(profile, checks, *node);
+        // The name of its node was not asked for: it came with the binding.
+        against.retain(|objection| !is_placed || objection.plugin != NodeName.name());
         let name = cluster.nodes().get(*node).name.to_string();
         if against.is_empty() {
             possible.push((*node, answers.len()));
@@ -156,4 +161,25 @@ fn against(profile: &Profile, checks: &Checks<'_>, node: NodeId) -> Vec<Against>
             is_resolvable: objection.refusal.is_resolvable,
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::plugins::testing::{cluster, come, node, node_with, pod};
+    use crate::tests::agreement::usual;
+
+    #[test]
+    fn a_pod_that_has_a_node_is_explained_as_if_it_had_none() {
+        let shut = node_with("c", json!({"spec": {"unschedulable": true}}));
+        let mut cluster = cluster([node("a"), node("b"), shut], []);
+        let spec = json!({"nodeName": "b"});
+        let id = come(&mut cluster, pod("p", json!({}), spec));
+        let explanation = explain(&mut cluster, &usual(), id).unwrap();
+        assert_eq!(explanation.node.as_deref(), Some("b"));
+        let fits: Vec<bool> = explanation.nodes.iter().map(|node| node.fits).collect();
+        assert_eq!(fits, [true, true, false]);
+    }
 }

@@ -67,6 +67,8 @@ pub struct Pod {
     pub controller: Option<Controller>,
     /// The claims whose volumes it mounts.
     pub claims: Box<[Box<str>]>,
+    /// What it calls its claims to devices.
+    pub device_claims: Box<[Box<str>]>,
 }
 
 impl Pod {

@@ -38,6 +38,7 @@ pub(super) fn is_alike(one: &Pod, other: &Pod) -> bool {
         spread,
         controller,
         claims,
+        device_claims,
         is_preempted,
     } = one;
     key.namespace == other.key.namespace
@@ -65,6 +66,7 @@ pub(super) fn is_alike(one: &Pod, other: &Pod) -> bool {
         && *spread == other.spread
         && *controller == other.controller
         && *claims == other.claims
+        && *device_claims == other.device_claims
 }
 
 /// The same for all that are alike, and different for others wherever many pods can differ in nothing else.

@@ -72,8 +72,13 @@ impl Walk<'_> {
         raw: Raw<'_>,
         object: &mut Object,
     ) -> Result<(), DecodeError> {
-        match &field.shape {
-            Shape::List(items) => {
+        match (&field.shape, raw) {
+            (Shape::List(items), Raw::Bytes(bytes)) if field.is_list_message() => {
+                let list = self.deeper(|walk| walk.list_message(field, &items.shape, bytes))?;
+                object.insert((*field.name).to_owned(), list);
+                Ok(())
+            }
+            (Shape::List(items), raw) => {
                 let list = object
                     .entry(&*field.name)
                     .or_insert_with(|| Value::Array(Vec::new()));
@@ -86,7 +91,7 @@ impl Walk<'_> {
                 }
                 Ok(())
             }
-            Shape::Map(values) => {
+            (Shape::Map(values), raw) => {
                 let map = object
                     .entry(&*field.name)
                     .or_insert_with(|| Value::Object(Object::new()));
@@ -97,7 +102,7 @@ impl Walk<'_> {
                     _ => Ok(()),
                 }
             }
-            shape => {
+            (shape, raw) => {
                 let old = object.remove(&*field.name);
                 let value = self.value(field, shape, raw, old)?;
                 if !(value.is_null() || (!field.pointer && is_zero(shape, &value))) {
@@ -166,7 +171,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// A list that is the value of a map is a message of its own.
+    /// A list that is a message of its own, as the value of a map is.
     fn list_message(
         &mut self,
         field: &Field,

@@ -150,6 +150,26 @@ fn every_shape_survives() {
     );
 }
 
+/// As upstream writes it: a client that asks in protobuf takes a group for absent if it cannot read its list.
+#[test]
+fn verbs_are_a_message_of_their_own() {
+    let (table, id) = (
+        Table::builtin(),
+        named("io.k8s.apimachinery.pkg.apis.meta.v1.APIResource"),
+    );
+    let resource = object(json!({"name": "p", "kind": "P", "verbs": ["get", "list"]}));
+    let bytes = encode(table, id, &resource).unwrap();
+    let verbs = b"\"\x0b\n\x03get\n\x04list";
+    assert!(
+        bytes.windows(verbs.len()).any(|part| part == verbs),
+        "{bytes:?}"
+    );
+    assert_eq!(
+        decode(table, id, &bytes).unwrap()["verbs"],
+        resource["verbs"]
+    );
+}
+
 #[test]
 fn the_same_field_again_adds_to_a_message_and_replaces_a_value() {
     let table = Table::builtin();

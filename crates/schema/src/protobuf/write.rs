@@ -94,6 +94,9 @@ impl Writer<'_> {
         match (&field.shape, value) {
             (Shape::List(_) | Shape::Map(_), None) => Ok(()),
             (_, None) if field.pointer => Ok(()),
+            (Shape::List(items), Some(Value::Array(list))) if field.is_list_message() => {
+                self.list_message(out, field, number, &items.shape, list)
+            }
             (Shape::List(items), Some(Value::Array(list))) => list
                 .iter()
                 .rev()
@@ -120,15 +123,28 @@ impl Writer<'_> {
     ) -> Written {
         match (shape, value) {
             // A list that is the value of a map is a message of its own.
-            (Shape::List(items), Some(Value::Array(list))) => out.nested(2, |out| {
-                list.iter()
-                    .rev()
-                    .try_for_each(|item| self.value(out, field, 1, &items.shape, present(item)))
-            }),
+            (Shape::List(items), Some(Value::Array(list))) => {
+                self.list_message(out, field, 2, &items.shape, list)
+            }
             // Go's zero value is nil, which is not written.
             (Shape::List(_), None) => Ok(()),
             (shape, value) => self.value(out, field, 2, shape, value),
         }
+    }
+
+    fn list_message(
+        &self,
+        out: &mut Backward,
+        field: &Field,
+        number: u32,
+        shape: &Shape,
+        list: &[Value],
+    ) -> Written {
+        out.nested(number, |out| {
+            list.iter()
+                .rev()
+                .try_for_each(|item| self.value(out, field, 1, shape, present(item)))
+        })
     }
 
     /// One value; `None` is Go's zero value.

@@ -279,19 +279,29 @@ fn a_pod_that_became_more_important_while_it_was_being_bound_is_tried_first() {
 
 #[test]
 fn pods_with_claims_say_why_they_wait() {
-    let mut run = Run::new();
-    run.node("n", 2);
     let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": "data"}});
-    run.pod(pod("a", 1, json!({"volumes": [volume]})));
-    assert_eq!(
-        run.go(),
-        [
-            "a Unschedulable: 0/1 nodes are available: volumes are not scheduled by this scheduler yet: claim data. \
+    let device = json!({"name": "gpu", "resourceClaimName": "fast"});
+    for (claims, reason) in [
+        (
+            json!({"volumes": [volume]}),
+            "volumes are not scheduled by this scheduler yet: claim data",
+        ),
+        (
+            json!({"resourceClaims": [device]}),
+            "devices are not scheduled by this scheduler yet: claim gpu",
+        ),
+    ] {
+        let mut run = Run::new();
+        run.node("n", 2);
+        run.pod(pod("a", 1, claims));
+        let expected = format!(
+            "a Unschedulable: 0/1 nodes are available: {reason}. \
              preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
-        ]
-    );
-    run.node("m", 2);
-    assert!(run.go().is_empty());
+        );
+        assert_eq!(run.go(), [expected]);
+        run.node("m", 2);
+        assert!(run.go().is_empty());
+    }
 }
 
 #[test]

@@ -50,6 +50,8 @@ struct Spec<'a> {
     topology_spread_constraints: Vec<WireSpread<'a>>,
     #[serde(borrow, deserialize_with = "or_default")]
     volumes: Vec<Volume<'a>>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    resource_claims: Vec<Named<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -190,6 +192,11 @@ impl Pod {
                 .collect(),
             controller: metadata.controller(),
             claims: spec.claims(&metadata.name),
+            device_claims: spec
+                .resource_claims
+                .iter()
+                .map(|claim| (*claim.name).into())
+                .collect(),
             key: PodKey {
                 namespace: (*metadata.namespace).into(),
                 name: (*metadata.name).into(),

@@ -1,7 +1,7 @@
 //! `VolumeBinding`: nodes by the volumes that they reach.
 //!
-//! What nodes reach is not looked at yet. A pod with claims goes nowhere, and says so: on a node that its volumes do
-//! not reach it would never start.
+//! What nodes reach is not looked at yet, nor which devices they have. A pod with claims to either goes nowhere, and
+//! says so: on a node that does not have what it claims it would never start.
 
 use super::{Event, Filtering, Plugin, Unschedulable};
 use crate::cluster::{Cluster, PodSlot};
@@ -19,10 +19,12 @@ impl Plugin for Volumes {
         pod: &'c PodSlot,
         _cluster: &'c Cluster,
     ) -> Result<Filtering<'c>, Unschedulable> {
-        match pod.facts.claims.first() {
+        let volume = pod.facts.claims.first().map(|claim| ("volumes", claim));
+        let device = pod.facts.device_claims.first();
+        match volume.or(device.map(|claim| ("devices", claim))) {
             None => Ok(Filtering::default()),
-            Some(claim) => Err(Unschedulable {
-                reason: format!("volumes are not scheduled by this scheduler yet: claim {claim}"),
+            Some((what, claim)) => Err(Unschedulable {
+                reason: format!("{what} are not scheduled by this scheduler yet: claim {claim}"),
             }),
         }
     }
