@@ -1,7 +1,7 @@
 //! The scheduler in processes of their own, over HTTPS: one leads, and whatever happens to it, nothing is placed twice
 //! or against what pods ask for.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -16,15 +16,16 @@ use crate::program::FEW_CONTROLLERS;
 use crate::support::Server;
 
 /// `rhumb scheduler`, for the time of a test.
-struct Scheduler(Child);
+pub(crate) struct Scheduler(Child);
 
 impl Scheduler {
-    fn start(kubeconfig: &Path, config: &Path) -> Scheduler {
+    /// With no rights but those that upstream gives its scheduler.
+    pub(crate) fn start(server: &Server, flags: &[&str]) -> Scheduler {
+        let kubeconfig = server.kubeconfig();
         let process = Command::new(env!("CARGO_BIN_EXE_rhumb"))
-            .args(["scheduler", "--metrics-address=", "--kubeconfig"])
-            .arg(kubeconfig)
-            .arg("--config")
-            .arg(config)
+            .args(["scheduler", "--kubeconfig"])
+            .arg(kubeconfig.with_file_name("scheduler.kubeconfig"))
+            .args(flags)
             .stdin(Stdio::null())
             .spawn();
         Scheduler(process.expect("the program starts"))
@@ -92,11 +93,9 @@ profiles:
         }
     }
 
-    /// With no rights but those that upstream gives its scheduler.
     fn scheduler(&self) -> Scheduler {
-        let kubeconfig = self.server.kubeconfig();
-        let kubeconfig = kubeconfig.with_file_name("scheduler.kubeconfig");
-        Scheduler::start(&kubeconfig, &self.config)
+        let config = self.config.display().to_string();
+        Scheduler::start(&self.server, &["--metrics-address=", "--config", &config])
     }
 
     async fn holder(&self) -> Option<String> {

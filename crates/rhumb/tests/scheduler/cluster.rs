@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ServiceAccount};
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -28,14 +28,32 @@ pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>
 }
 
 pub(crate) async fn make_node(client: &Client, name: &str, cpu: &str) {
+    make_node_in(client, name, cpu, "zone").await;
+}
+
+pub(crate) async fn make_node_in(client: &Client, name: &str, cpu: &str, zone: &str) {
+    let labels = json!({"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone});
     let nodes: Api<Node> = Api::all(client.clone());
     let amounts = json!({"cpu": cpu, "memory": "8Gi", "pods": "110"});
     let node = object(json!({
-        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "metadata": {"name": name, "labels": labels},
         "status": {"allocatable": amounts, "capacity": amounts},
     }));
     let made = nodes.create(&PostParams::default(), &node).await;
     made.expect("a node");
+}
+
+/// A namespace, once pods can be made in it.
+pub(crate) async fn make_namespace(client: &Client, name: &str, labels: Value) {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let namespace = object(json!({"metadata": {"name": name, "labels": labels}}));
+    let made = namespaces.create(&PostParams::default(), &namespace).await;
+    made.expect("a namespace");
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), name);
+    until("an account", async || {
+        accounts.get_opt("default").await.expect("a read")
+    })
+    .await;
 }
 
 /// A pod that goes to any node; `more` is added to its spec.
@@ -56,6 +74,20 @@ pub(crate) fn apart(app: &str) -> Value {
         "topologyKey": "kubernetes.io/hostname",
         "labelSelector": {"matchLabels": {"app": app}},
     }]}}})
+}
+
+/// Terms of inter-pod affinity about pods of an app in namespaces with a label `team`.
+pub(crate) fn about_team(app: &str, team: &str) -> Value {
+    json!({"requiredDuringSchedulingIgnoredDuringExecution": [{
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": {"app": app}},
+        "namespaceSelector": {"matchLabels": {"team": team}},
+    }]})
+}
+
+/// For a pod that goes to one node.
+pub(crate) fn on(node: &str) -> Value {
+    json!({"nodeSelector": {"kubernetes.io/hostname": node}})
 }
 
 pub(crate) async fn make_pod(pods: &Api<Pod>, pod: &Pod) {

@@ -12,5 +12,8 @@ mod support;
 
 mod apart;
 mod cluster;
+mod explain;
 mod flags;
 mod inside;
+mod listener;
+mod placing;
