@@ -1,5 +1,10 @@
 //! Why a pod is where it is, or nowhere: every node, what stands against it, and how good it would be.
 
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
 use serde::Serialize;
 
 use crate::cluster::{Cluster, NodeId, PodId, PodSlot};
@@ -18,6 +23,9 @@ pub struct Explanation {
     /// Where it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
+    /// Where a place is kept for it until others have left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nominated_node: Option<String>,
     /// What holds it back before any node is looked at.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scheduling_gates: Vec<String>,
@@ -37,6 +45,9 @@ pub struct NodeAnswer {
     /// Everything that stands against it, not only what was found first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub against: Vec<Against>,
+    /// It would do, if there were no room to be kept there for these pods.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kept_for: Vec<String>,
     /// The sum of all scores, if it fits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<i64>,
@@ -69,9 +80,59 @@ pub struct PluginScore {
 pub fn explain(cluster: &mut Cluster, profile: &Profile, id: PodId) -> Option<Explanation> {
     cluster.prepare();
     let place = cluster.suppose(id, None);
-    let explanation = of_waiting(cluster, profile, id, place);
+    let kept = kept(cluster, profile, id);
+    let explanation = of_waiting(cluster, profile, id, place, &kept);
     cluster.suppose(id, place);
     explanation
+}
+
+/// Nodes with room that is kept for others.
+type Kept = HashMap<NodeId, Beside>;
+
+/// What stands against a node while others are supposed to be there already.
+struct Beside {
+    others: Vec<PodId>,
+    against: Vec<Against>,
+}
+
+/// Looks at each node beside those pods that have no place yet but one that is kept there, if they are at least as
+/// important. They are put onto it meanwhile, and taken off again.
+fn kept(cluster: &mut Cluster, profile: &Profile, id: PodId) -> Kept {
+    let mut waiting: HashMap<NodeId, Vec<PodId>> = HashMap::new();
+    let Some(priority) = cluster.pods().get(id).map(|pod| pod.facts.priority) else {
+        return Kept::new();
+    };
+    for (other, slot) in cluster.pods().iter() {
+        let stands_before = other != id && slot.facts.priority >= priority;
+        let node = slot.facts.nominated_node_name.as_deref();
+        if stands_before
+            && slot.place().is_none()
+            && let Some(node) = node.and_then(|name| cluster.nodes().find(name))
+        {
+            waiting.entry(node).or_default().push(other);
+        }
+    }
+    let beside = |(node, others): (NodeId, Vec<PodId>)| {
+        for other in &others {
+            cluster.suppose(*other, Some(node));
+        }
+        let against = against_one(cluster, profile, id, node);
+        for other in &others {
+            cluster.suppose(*other, None);
+        }
+        (node, Beside { others, against })
+    };
+    waiting.into_iter().map(beside).collect()
+}
+
+fn against_one(cluster: &Cluster, profile: &Profile, id: PodId, node: NodeId) -> Vec<Against> {
+    let Some(pod) = cluster.pods().get(id) else {
+        return Vec::new();
+    };
+    match profile.checks(pod, cluster) {
+        Ok(checks) => against(profile, &checks, node),
+        Err(why) => vec![everywhere(profile, why)],
+    }
 }
 
 fn of_waiting(
@@ -79,6 +140,7 @@ fn of_waiting(
     profile: &Profile,
     id: PodId,
     place: Option<NodeId>,
+    kept: &Kept,
 ) -> Option<Explanation> {
     let pod = cluster.pods().get(id)?;
     let facts = &pod.facts;
@@ -87,6 +149,10 @@ fn of_waiting(
         name: facts.key.name.to_string(),
         scheduler_name: facts.scheduler_name.to_string(),
         node: place.map(|node| cluster.nodes().get(node).name.to_string()),
+        nominated_node: match place {
+            Some(_) => None,
+            None => facts.nominated_node_name.as_ref().map(ToString::to_string),
+        },
         scheduling_gates: facts
             .scheduling_gates
             .iter()
@@ -96,17 +162,21 @@ fn of_waiting(
         nodes: Vec::new(),
     };
     match profile.checks(pod, cluster) {
-        Ok(checks) => explanation.nodes = nodes(cluster, profile, pod, &checks, place.is_some()),
-        Err((plugin, reason)) => {
-            explanation.everywhere = Some(Against {
-                plugin: profile.plugins[plugin].plugin.name(),
-                reasons: vec![reason],
-                detail: None,
-                is_resolvable: false,
-            });
+        Ok(checks) => {
+            explanation.nodes = nodes(cluster, profile, pod, &checks, kept, place.is_some())
         }
+        Err(why) => explanation.everywhere = Some(everywhere(profile, why)),
     }
     Some(explanation)
+}
+
+fn everywhere(profile: &Profile, (plugin, reason): (usize, String)) -> Against {
+    Against {
+        plugin: profile.plugin_name(plugin),
+        reasons: vec![reason],
+        detail: None,
+        is_resolvable: false,
+    }
 }
 
 fn nodes(
@@ -114,6 +184,7 @@ fn nodes(
     profile: &Profile,
     pod: &PodSlot,
     checks: &Checks<'_>,
+    kept: &Kept,
     is_placed: bool,
 ) -> Vec<NodeAnswer> {
     let mut possible = Vec::new();
@@ -122,6 +193,13 @@ fn nodes(
         let mut against = against(profile, checks, *node);
         // The name of its node was not asked for: it came with the binding.
         against.retain(|objection| !is_placed || objection.plugin != NodeName.name());
+        let mut kept_for = Vec::new();
+        if against.is_empty()
+            && let Some(beside) = kept.get(node).filter(|beside| !beside.against.is_empty())
+        {
+            against.clone_from(&beside.against);
+            kept_for = names(cluster, &beside.others);
+        }
         let name = cluster.nodes().get(*node).name.to_string();
         if against.is_empty() {
             possible.push((*node, answers.len()));
@@ -130,6 +208,7 @@ fn nodes(
             name,
             fits: against.is_empty(),
             against,
+            kept_for,
             score: None,
             scores: Vec::new(),
         });
@@ -150,12 +229,21 @@ fn nodes(
     answers
 }
 
+fn names(cluster: &Cluster, pods: &[PodId]) -> Vec<String> {
+    let slots = pods.iter().filter_map(|id| cluster.pods().get(*id));
+    let mut names: Vec<String> = slots
+        .map(|slot| format!("{}/{}", slot.facts.key.namespace, slot.facts.key.name))
+        .collect();
+    names.sort();
+    names
+}
+
 /// A node that is not among the only ones that can be has the objection of whoever said so.
 fn against(profile: &Profile, checks: &Checks<'_>, node: NodeId) -> Vec<Against> {
     let objections = checks.objections(node).into_iter();
     objections
         .map(|objection: Objection| Against {
-            plugin: profile.plugins[objection.plugin].plugin.name(),
+            plugin: profile.plugin_name(objection.plugin),
             reasons: checks.reasons(objection),
             detail: checks.detail(node, objection),
             is_resolvable: objection.refusal.is_resolvable,

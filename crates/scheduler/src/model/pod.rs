@@ -107,6 +107,7 @@ impl Pod {
             spread,
             controller,
             claims,
+            device_claims,
         } = self;
         let waits_alike = *is_preempted == other.is_preempted
             && *nominated_node_name == other.nominated_node_name
@@ -134,6 +135,7 @@ impl Pod {
             && *spread == other.spread
             && *controller == other.controller
             && *claims == other.claims
+            && *device_claims == other.device_claims
     }
 
     /// As it is read with the gate `PodAffinityNamespaceSelector` off.

@@ -48,15 +48,20 @@ const GROUPS: [(GroupKind, &str); 4] = [
     (GroupKind::StatefulSet, "/apis/apps/v1/statefulsets"),
 ];
 
-/// Reads nodes, namespaces and pods. They are of almost one moment, as a scheduler's are.
-pub(super) async fn read(client: &Client) -> Result<Cluster> {
+/// Reads nodes, namespaces and pods. They are of almost one moment, as a scheduler's are. What cannot be read is left out
+/// and noted: a scheduler goes on without it, too.
+pub(super) async fn read(
+    client: &Client,
+    namespace_selectors: bool,
+) -> Result<(Cluster, Vec<String>)> {
     let mut cluster = Cluster::default();
-    list(client, "/api/v1/nodes", |json| {
+    let mut notes = Vec::new();
+    list(client, "/api/v1/nodes", &mut notes, |json| {
         cluster.set_node(Node::from_json(json)?);
         Ok(())
     })
     .await?;
-    list(client, "/api/v1/namespaces", |json| {
+    list(client, "/api/v1/namespaces", &mut notes, |json| {
         let Namespace { metadata } = serde_json::from_slice(json)?;
         let labels: Labels = metadata.labels.into_iter().collect();
         cluster.set_namespace(&metadata.name, labels);
@@ -64,23 +69,28 @@ pub(super) async fn read(client: &Client) -> Result<Cluster> {
     })
     .await?;
     for (kind, path) in GROUPS {
-        list(client, path, |json| {
+        list(client, path, &mut notes, |json| {
             cluster.set_group(Group::from_json(kind, json)?);
             Ok(())
         })
         .await?;
     }
-    list(client, "/api/v1/pods", |json| {
-        cluster.set_pod(Pod::from_json(json)?);
+    list(client, "/api/v1/pods", &mut notes, |json| {
+        let mut pod = Pod::from_json(json)?;
+        if !namespace_selectors {
+            pod.forget_namespace_selectors();
+        }
+        cluster.set_pod(pod);
         Ok(())
     })
     .await?;
-    Ok(cluster)
+    Ok((cluster, notes))
 }
 
 async fn list(
     client: &Client,
     path: &str,
+    notes: &mut Vec<String>,
     mut each: impl FnMut(&[u8]) -> Result<(), serde_json::Error>,
 ) -> Result<()> {
     let mut more = String::new();
@@ -97,12 +107,99 @@ async fn list(
         let page: List<'_> =
             serde_json::from_str(&text).with_context(|| format!("{path} is no list"))?;
         for item in page.items {
-            each(item.get().as_bytes())
-                .with_context(|| format!("an object of {path} cannot be read"))?;
+            if let Err(problem) = each(item.get().as_bytes()) {
+                let name = name_of(item.get());
+                notes.push(format!("{path}: {name} is left out: {problem}"));
+            }
         }
         if page.metadata.more.is_empty() {
             return Ok(());
         }
         more = page.metadata.more.into_owned();
+    }
+}
+
+/// As far as it can be told, of an object that cannot be read.
+fn name_of(json: &str) -> String {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Names {
+        namespace: String,
+        name: String,
+    }
+    #[derive(Deserialize)]
+    struct Named {
+        metadata: Names,
+    }
+    match serde_json::from_str(json).map(|named: Named| named.metadata) {
+        Err(_) => "an object".to_owned(),
+        Ok(names) if names.namespace.is_empty() => names.name,
+        Ok(names) => format!("{}/{}", names.namespace, names.name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rhumb_client::testing::{client, list};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(name: &str, node: &Value) -> Value {
+        json!({
+            "metadata": {"name": name, "namespace": "ns", "uid": name},
+            "spec": {"nodeName": node, "containers": [], "affinity": {"podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"topologyKey": "zone", "labelSelector": {}, "namespaceSelector": {}},
+                ],
+            }}},
+        })
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_read_is_noted_and_left_out() {
+        let client = client(|request| {
+            let (_, answer) = match request.uri().path() {
+                "/api/v1/pods" => list(&[pod("odd", &json!([])), pod("even", &json!("n"))]),
+                "/api/v1/nodes" => list(&[json!({"metadata": {"name": 7}})]),
+                _ => list(&[]),
+            }?;
+            Some(answer)
+        });
+        let (cluster, notes) = read(&client, true).await.expect("a cluster");
+        assert_eq!(cluster.pods().len(), 1);
+        assert!(cluster.pods().find("even").is_some());
+        let [node, pod] = notes.as_slice() else {
+            panic!("{notes:?}");
+        };
+        assert!(
+            node.starts_with("/api/v1/nodes: an object is left out: "),
+            "{node}"
+        );
+        assert!(
+            pod.starts_with("/api/v1/pods: ns/odd is left out: "),
+            "{pod}"
+        );
+    }
+
+    #[tokio::test]
+    async fn terms_are_read_as_the_scheduler_reads_them() {
+        let client = client(|request| {
+            let (_, answer) = match request.uri().path() {
+                "/api/v1/pods" => list(&[pod("a", &json!("n"))]),
+                _ => list(&[]),
+            }?;
+            Some(answer)
+        });
+        let mut terms = Vec::new();
+        for namespace_selectors in [true, false] {
+            let (cluster, _) = read(&client, namespace_selectors).await.expect("a cluster");
+            let pod = cluster
+                .pods()
+                .find("a")
+                .and_then(|id| cluster.pods().get(id));
+            terms.push(pod.expect("a pod").facts.anti_affinity.clone());
+        }
+        assert_ne!(terms[0], terms[1]);
     }
 }

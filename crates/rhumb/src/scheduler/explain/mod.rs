@@ -8,6 +8,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
+use rhumb_api::Gates;
+use rhumb_api::gates::Feature;
 use rhumb_scheduler::cluster::{Cluster, PodId};
 use rhumb_scheduler::engine::Settings;
 use rhumb_scheduler::explain::{Explanation, explain};
@@ -37,6 +39,14 @@ pub(crate) struct Explain {
     /// How the pod is scheduled: the file that the scheduler was started with.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Features that the scheduler was started with.
+    #[arg(
+        long,
+        value_name = "GATES",
+        default_value = "",
+        hide_default_value = true
+    )]
+    feature_gates: String,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -61,11 +71,22 @@ pub(super) fn run(command: &Explain) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What people should know though it is no part of the answer.
+fn note(notes: &[String]) {
+    for note in notes {
+        eprintln!("note: {note}");
+    }
+}
+
 impl Explain {
     async fn explain(&self) -> Result<Explanation> {
         let settings = read_config(self.config.as_deref())?.settings();
+        let (gates, notes) = Gates::parse(&self.feature_gates).context("--feature-gates")?;
+        note(&notes);
         let (connect, _) = connect::over_https(self.kubeconfig.as_deref(), false).await?;
-        let mut cluster = cluster::read(&connect.own()).await?;
+        let namespace_selectors = gates.enabled(Feature::PodAffinityNamespaceSelector);
+        let (mut cluster, notes) = cluster::read(&connect.own(), namespace_selectors).await?;
+        note(&notes);
         let pod = self.find(&cluster)?;
         for node in &self.nodes {
             let known = cluster.nodes().find(node);

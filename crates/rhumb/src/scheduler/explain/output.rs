@@ -31,9 +31,13 @@ pub(super) fn table(explanation: &Explanation, nodes: &[String], all: bool) -> S
 
 fn headline(explanation: &Explanation) -> String {
     let fitting = explanation.nodes.iter().filter(|node| node.fits).count();
+    let nominated = &explanation.nominated_node;
     let state = match (&explanation.node, explanation.scheduling_gates.as_slice()) {
         (Some(node), _) => format!("is on {node}"),
-        (None, []) => "waits for a node".to_owned(),
+        (None, []) => match nominated {
+            Some(node) => format!("waits until others have left {node}"),
+            None => "waits for a node".to_owned(),
+        },
         (None, gates) => format!("is held back by its scheduling gates: {}", gates.join(", ")),
     };
     format!(
@@ -64,13 +68,21 @@ fn each(answers: &[&NodeAnswer]) -> String {
 /// One line for everything that stands against it; what its score is made of if nothing does.
 fn why(answer: &NodeAnswer) -> Vec<String> {
     if !answer.fits {
-        return answer.against.iter().map(shown).collect();
+        let mut lines: Vec<String> = answer.against.iter().map(shown).collect();
+        if !answer.kept_for.is_empty() {
+            lines.push(kept_for(answer));
+        }
+        return lines;
     }
     let parts = answer.scores.iter().filter(|part| part.score != 0);
     let parts: Vec<String> = parts
         .map(|part| format!("{} {}", part.plugin, part.score))
         .collect();
     vec![parts.join(", ")]
+}
+
+fn kept_for(answer: &NodeAnswer) -> String {
+    format!("room is kept for {}", answer.kept_for.join(", "))
 }
 
 /// Nodes that the same stands against, together with one of them as an example.
@@ -92,7 +104,8 @@ fn grouped(answers: &[&NodeAnswer]) -> String {
             .against
             .iter()
             .filter_map(|against| against.detail.as_deref());
-        let details: Vec<&str> = details.collect();
+        let kept = (!example.kept_for.is_empty()).then(|| kept_for(example));
+        let details: Vec<&str> = details.chain(kept.as_deref()).collect();
         let details = if details.is_empty() {
             String::new()
         } else {
