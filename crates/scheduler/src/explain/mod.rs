@@ -250,24 +250,3 @@ fn against(profile: &Profile, checks: &Checks<'_>, node: NodeId) -> Vec<Against>
         })
         .collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::plugins::testing::{cluster, come, node, node_with, pod};
-    use crate::tests::agreement::usual;
-
-    #[test]
-    fn a_pod_that_has_a_node_is_explained_as_if_it_had_none() {
-        let shut = node_with("c", json!({"spec": {"unschedulable": true}}));
-        let mut cluster = cluster([node("a"), node("b"), shut], []);
-        let spec = json!({"nodeName": "b"});
-        let id = come(&mut cluster, pod("p", json!({}), spec));
-        let explanation = explain(&mut cluster, &usual(), id).unwrap();
-        assert_eq!(explanation.node.as_deref(), Some("b"));
-        let fits: Vec<bool> = explanation.nodes.iter().map(|node| node.fits).collect();
-        assert_eq!(fits, [true, true, false]);
-    }
-}

@@ -1,7 +1,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::plugins::testing::{cluster, come, node_with, pod, requests};
+use crate::plugins::testing::{cluster, come, node, node_with, pod, requests};
+use crate::tests::agreement::usual;
 
 fn on_four_processors(name: &str) -> crate::model::Node {
     let amounts = json!({"cpu": "4", "memory": "8Gi", "pods": "110"});
@@ -55,4 +56,16 @@ fn a_pod_that_others_make_room_for_is_not_in_its_own_way() {
     let explanation = explain(&mut cluster, &profile, id).expect("a pod");
     assert_eq!(explanation.nominated_node.as_deref(), Some("n"));
     assert!(explanation.nodes[0].fits, "{explanation:?}");
+}
+
+#[test]
+fn a_pod_that_has_a_node_is_explained_as_if_it_had_none() {
+    let shut = node_with("c", json!({"spec": {"unschedulable": true}}));
+    let mut cluster = cluster([node("a"), node("b"), shut], []);
+    let spec = json!({"nodeName": "b"});
+    let id = come(&mut cluster, pod("p", json!({}), spec));
+    let explanation = explain(&mut cluster, &usual(), id).unwrap();
+    assert_eq!(explanation.node.as_deref(), Some("b"));
+    let fits: Vec<bool> = explanation.nodes.iter().map(|node| node.fits).collect();
+    assert_eq!(fits, [true, true, false]);
 }
