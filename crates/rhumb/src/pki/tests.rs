@@ -100,7 +100,7 @@ fn what_is_made_once_is_kept() {
             "controller-manager.crt",
             "controller-manager.key",
             "sa.key",
-            "sa.pub"
+            "sa.pub",
             "scheduler.crt",
             "scheduler.key",
         ]
