@@ -14,8 +14,6 @@ pub use profile::{Enabled, Profile};
 pub use search::{Checks, Search};
 pub use shuffle::Shuffle;
 
-use std::collections::HashMap;
-
 use crate::cluster::{Cluster, NodeId, PodId, PodSlot};
 use crate::plugins::Refusal;
 use search::Found;
@@ -90,15 +88,7 @@ impl Profile {
             let is_refused = found.possible.is_empty();
             observer.point_took(&self.scheduler_name, Point::Filter, is_refused, took);
         }
-        self.conclude(
-            slot,
-            cluster,
-            search,
-            found,
-            &checks,
-            &HashMap::new(),
-            observer.as_deref(),
-        )
+        self.conclude(slot, cluster, search, found, &checks, observer.as_deref())
     }
 
     /// Decides about a pod with regard to places that are kept for others, and to the one that is kept for it. Others
@@ -123,7 +113,6 @@ impl Profile {
             return self.decide(cluster, pod, search);
         }
         let mut found = Found::default();
-        let mut words = HashMap::new();
         loop {
             let Some(slot) = cluster.pods().get(pod) else {
                 return Decision::Nowhere(Diagnosis::default());
@@ -137,14 +126,14 @@ impl Profile {
                 nominations.keeps(cluster, node, pod, slot.facts.priority)
             });
             if found.kept.is_empty() {
-                return self.conclude(slot, cluster, search, found, &checks, &words, None);
+                return self.conclude(slot, cluster, search, found, &checks, None);
             }
             drop(checks);
             for node in std::mem::take(&mut found.kept) {
                 match self.accepts(nominations, cluster, pod, node) {
                     Ok(()) => found.possible.push(node),
                     Err((objection, reasons)) => {
-                        words.insert(objection, reasons);
+                        found.words.insert(objection, reasons);
                         found.refused.push((node, objection));
                     }
                 }
@@ -159,13 +148,12 @@ impl Profile {
         search: &mut Search,
         found: Found,
         checks: &Checks<'_>,
-        words: &HashMap<Objection, Vec<String>>,
         observer: Option<&dyn Observer>,
     ) -> Decision {
         search.ended(&found);
         match found.possible.as_slice() {
             [] => {
-                let mut diagnosis = checks.diagnose(found.refused, words);
+                let mut diagnosis = checks.diagnose(found.refused, &found.words);
                 self.add_absent(&mut diagnosis, cluster.nodes().order().len());
                 Decision::Nowhere(diagnosis)
             }

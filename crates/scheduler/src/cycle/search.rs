@@ -43,6 +43,8 @@ pub(super) struct Found {
     /// Would do, but are kept for others: it is still to be seen whether there is room for both.
     pub(super) kept: Vec<NodeId>,
     pub(super) refused: Vec<(NodeId, Objection)>,
+    /// What was said of those that had others put onto them meanwhile.
+    pub(super) words: HashMap<Objection, Vec<String>>,
     pub(super) looked_at: usize,
 }
 
