@@ -264,8 +264,8 @@ fn what_is_wrong_is_told_with_its_place() {
             "leaderElection.renewDeadline: Invalid value: \"10s\": must be greater than 1.2 times `RetryPeriod`",
         ),
         (
-            "leaderElection: {leaseDuration: 5000000000000h}\n".to_owned(),
-            "leaderElection.leaseDuration: Invalid value: \"5000000000000h\": must be no more than 8760h",
+            "leaderElection: {leaseDuration: 9000h}\n".to_owned(),
+            "leaderElection.leaseDuration: Invalid value: \"9000h\": must be no more than 8760h",
         ),
         (
             "leaderElection: {resourceLock: endpoints}\n".to_owned(),
