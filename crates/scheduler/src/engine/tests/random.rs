@@ -270,7 +270,11 @@ impl World {
         let (name, node) = self.binding.swap_remove(index);
         let mut known = self.pods[&name].clone();
         let uid = format!("{}/{name}", known.namespace).into();
-        if self.sometimes(4) {
+        if self.sometimes(3) {
+            if self.sometimes(2) {
+                known.labels = json!({"app": self.one_of(&APPS)});
+                self.tell(&name, known);
+            }
             self.run.apply(Change::NotBound { uid });
         } else {
             self.run.apply(Change::Bound { uid });
