@@ -74,8 +74,10 @@ impl Failure {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Bound {
     Yes,
-    /// It is not, and the request can have no effect any more.
+    /// It is not, and the request can have no effect any more: the pod is another one by now, or no more.
     No(String),
+    /// The server does not want it, and will not the next time if nobody does anything about it.
+    Refused(String),
     /// It may be, or may still be going to be: see [`Server::settle`].
     Unknown(String),
     NotLeading,
@@ -147,7 +149,8 @@ impl Server {
             Ok(_) => Bound::Yes,
             // Whatever lies between may have sent it twice: then its own effect is in its way.
             Err(Failure::Refused { code: 409, message }) => self.find_out(pod, node, message).await,
-            Err(Failure::Refused { message, .. }) => Bound::No(message),
+            Err(Failure::Refused { code: 404, message }) => Bound::No(message),
+            Err(Failure::Refused { message, .. }) => Bound::Refused(message),
             Err(Failure::NotLeading) => Bound::NotLeading,
             Err(Failure::Unknown(problem)) => Bound::Unknown(problem),
         }

@@ -156,16 +156,24 @@ impl Writer {
         };
         let uid = pod.uid.clone();
         let (change, attempt) = match &bound {
-            Bound::Yes => (Change::Bound { uid }, Attempt::Scheduled),
+            Bound::Yes => (Change::Bound { uid }, Some(Attempt::Scheduled)),
             Bound::No(problem) => {
                 tracing::info!(pod = %pod.key, %node, problem, "not bound; it is tried again");
-                (Change::NotBound { uid }, Attempt::Error)
+                (Change::NotBound { uid }, Some(Attempt::Error))
+            }
+            Bound::Refused(problem) => {
+                tracing::warn!(pod = %pod.key, %node, problem, "not bound; it is tried again");
+                let problem = format!("running Bind plugin \"DefaultBinder\": {problem}");
+                // It counts when the engine says what came of it.
+                (Change::BindingRefused { uid, problem }, None)
             }
             Bound::Unknown(_) | Bound::NotLeading => return false,
         };
         self.mailbox.answer(change);
-        self.metrics
-            .note_attempt(&pod.scheduler_name, attempt, begun.elapsed());
+        if let Some(attempt) = attempt {
+            self.metrics
+                .note_attempt(&pod.scheduler_name, attempt, begun.elapsed());
+        }
         if bound == Bound::Yes {
             self.lanes.forget(&pod.uid);
             self.teller.tell(Tale::Scheduled {

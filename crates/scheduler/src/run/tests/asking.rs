@@ -21,10 +21,16 @@ async fn a_binding_names_what_it_was_decided_on() {
 #[tokio::test(start_paused = true)]
 async fn what_became_of_a_binding_is_found_out() {
     type Say = fn(&str, &str) -> Answer;
-    let table: [(&str, Say, Bound, &[&str]); 9] = [
+    let table: [(&str, Say, Bound, &[&str]); 10] = [
         (
             "refused",
             |_, _| refused(403),
+            Bound::Refused("no".to_owned()),
+            &["POST binding"],
+        ),
+        (
+            "gone",
+            |_, _| refused(404),
             Bound::No("no".to_owned()),
             &["POST binding"],
         ),
@@ -136,7 +142,7 @@ async fn whoever_always_says_that_it_has_too_much_to_do_refuses() {
     let (server, _asked) = server(|_, _, _| refused(429));
     let pod = pod("7");
     let bound = timeout(Duration::from_secs(90), server.bind(&pod, "7", "n1"));
-    assert_eq!(bound.await, Ok(Bound::No("no".to_owned())));
+    assert_eq!(bound.await, Ok(Bound::Refused("no".to_owned())));
 }
 
 #[tokio::test(start_paused = true)]
