@@ -163,7 +163,7 @@ fn of_waiting(
     };
     match profile.checks(pod, cluster) {
         Ok(checks) => {
-            explanation.nodes = nodes(cluster, profile, pod, &checks, kept, place.is_some())
+            explanation.nodes = nodes(cluster, profile, pod, &checks, kept, place.is_some());
         }
         Err(why) => explanation.everywhere = Some(everywhere(profile, why)),
     }

@@ -91,8 +91,8 @@ impl Plugin for NodeAffinity {
         let added = self.added.required.as_ref();
         let added = added.and_then(|added| self.matched(added, cluster));
         let names = selector.names();
-        let own = match &names {
-            Some(names) if names.is_empty() => {
+        let own = match names {
+            Some([]) => {
                 return Err(Unschedulable {
                     reason: "pod affinity terms conflict".to_owned(),
                 });
