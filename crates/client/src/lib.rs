@@ -18,6 +18,7 @@ mod tasks;
 #[cfg(any(test, feature = "testing"))]
 #[allow(clippy::unwrap_used)]
 pub mod testing;
+mod view;
 pub mod watching;
 
 pub use error::Error;

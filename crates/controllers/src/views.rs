@@ -1,11 +1,7 @@
 //! Nodes and pods as far as the controllers look at them: what is not named here is never read into memory.
 
-use std::borrow::Cow;
-
 use k8s_openapi::api::core::v1::{NodeCondition, PodCondition, Taint, Toleration};
 use k8s_openapi::jiff::Timestamp;
-use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
-use kube::Resource;
 use kube::api::ObjectMeta;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -127,60 +123,6 @@ pub(crate) struct PodKey {
     pub(crate) name: String,
 }
 
-impl Resource for Node {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
+rhumb_client::view!(Node, of k8s_openapi::api::core::v1::Node);
 
-    fn kind((): &()) -> Cow<'_, str> {
-        "Node".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "nodes".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
-
-impl Resource for Pod {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Pod".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "pods".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+rhumb_client::view!(Pod, of k8s_openapi::api::core::v1::Pod);

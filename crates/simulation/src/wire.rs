@@ -1,10 +1,6 @@
 //! Nodes and pods as far as they are looked at: what is not named here is never read into memory.
 
-use std::borrow::Cow;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
-use kube::Resource;
 use kube::api::ObjectMeta;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -122,60 +118,6 @@ pub(crate) struct Terminated {
     pub(crate) finished_at: Option<Time>,
 }
 
-impl Resource for Node {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
+rhumb_client::view!(Node, of k8s_openapi::api::core::v1::Node);
 
-    fn kind((): &()) -> Cow<'_, str> {
-        "Node".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "nodes".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
-
-impl Resource for Pod {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Pod".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "pods".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+rhumb_client::view!(Pod, of k8s_openapi::api::core::v1::Pod);

@@ -4,18 +4,21 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::make::object;
 use crate::rush::{Trio, crowd, rush};
-use crate::space::{Space, forbidden, start};
+use crate::space::{Space, forbidden, pod, start};
 
 const ROUNDS: usize = 3;
 const HARD: usize = 40;
 
 /// So many answers after which a server is killed: it has begun, and is far from the end.
 const BEGUN: usize = 4;
+
+/// Requests that a server may get beyond those of the crowd until it is killed.
+const LATE_MAX: usize = 500;
 
 /// Creates pods at all servers at once, and kills one of them amid that. Returns the names of those that were answered
 /// as made. Who asked another server is told nothing but that, or that the quota is exceeded.
@@ -26,14 +29,17 @@ async fn rush_into_a_crash(
     kill: impl FnOnce(),
 ) -> BTreeSet<String> {
     let mut creations = JoinSet::new();
-    for (place, pod) in crowd(round).into_iter().enumerate() {
-        let at = place % spaces.len();
+    let create = |creations: &mut JoinSet<_>, at: usize, pod: Value| {
         let space = spaces[at].clone();
         creations.spawn(async move {
             let name = object::<Pod>(pod.clone()).name_any();
             (at, name, space.create(pod).await)
         });
+    };
+    for (place, pod) in crowd(round).into_iter().enumerate() {
+        create(&mut creations, place % spaces.len(), pod);
     }
+    let mut late = 0;
     let mut kill = Some(kill);
     let mut created = BTreeSet::new();
     let mut unanswered = 0;
@@ -50,10 +56,15 @@ async fn rush_into_a_crash(
             Err(_) if at == victim => unanswered += 1,
             Err(other) => panic!("a server that is well does not answer: {other}"),
         }
-        if created.len() == BEGUN
+        if created.len() >= BEGUN
             && let Some(kill) = kill.take()
         {
             kill();
+        }
+        // As long as it lives it has something to do, so that it is always killed amid that.
+        if at == victim && kill.is_some() && late < LATE_MAX {
+            late += 1;
+            create(&mut creations, at, pod(&format!("late-{round}-{late}")));
         }
     }
     assert!(unanswered > 0, "it was killed too late");
