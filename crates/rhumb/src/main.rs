@@ -11,6 +11,7 @@
 )]
 
 mod admission;
+mod columns;
 mod connect;
 mod controllers;
 mod duration;

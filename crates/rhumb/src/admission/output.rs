@@ -3,6 +3,8 @@
 use rhumb_admission::explain::{Participant, Write};
 use serde::Serialize;
 
+use crate::columns::aligned;
+
 #[derive(Debug, Serialize)]
 pub(super) struct Explanation {
     pub(super) request: Request,
@@ -148,22 +150,4 @@ fn verdict(participant: &Participant) -> String {
         ([_, ..], true) => format!("{verdict} ({})", participant.actions.join(", ")),
         _ => verdict,
     }
-}
-
-/// Columns with two blanks between, none at the end of a line.
-fn aligned(rows: &[[String; 7]]) -> String {
-    let mut widths = [0; 7];
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
-    let line = |row: &[String; 7]| {
-        let cells = row.iter().zip(widths);
-        let line: String = cells
-            .map(|(cell, width)| format!("{cell:width$}  "))
-            .collect();
-        format!("{}\n", line.trim_end())
-    };
-    rows.iter().map(line).collect()
 }

@@ -75,22 +75,45 @@ impl Pod {
     /// Whether another state of the pod asks for, takes and counts the same. What is only remembered may differ: when it
     /// began, and, of a pod that has a place, where it was to go.
     pub fn is_same_for(&self, other: &Pod, has_place: bool) -> bool {
+        self.key == other.key
+            && self.uid == other.uid
+            && (has_place || self.waits_alike(other))
+            && self.asks_alike(other)
+    }
+
+    /// Whether at any moment the same becomes of both: where one has no place, the other has none either.
+    pub fn is_alike(&self, other: &Pod) -> bool {
+        self.key.namespace == other.key.namespace
+            && self.node_name == other.node_name
+            && self.waits_alike(other)
+            && self.asks_alike(other)
+    }
+
+    /// What matters of a pod that has no place.
+    fn waits_alike(&self, other: &Pod) -> bool {
+        self.is_preempted == other.is_preempted
+            && self.nominated_node_name == other.nominated_node_name
+            && self.scheduling_gates == other.scheduling_gates
+    }
+
+    /// What matters of every pod. All fields are named, so that a new one is not forgotten.
+    fn asks_alike(&self, other: &Pod) -> bool {
         let Pod {
-            key,
-            uid,
+            key: _,
+            uid: _,
             resource_version: _,
             generation: _,
-            not_scheduled: _,
             labels,
             created: _,
             started: _,
             is_terminating,
-            is_preempted,
+            is_preempted: _,
             is_terminal,
             scheduler_name,
             node_name: _,
-            nominated_node_name,
-            scheduling_gates,
+            nominated_node_name: _,
+            not_scheduled: _,
+            scheduling_gates: _,
             priority,
             preemption_policy,
             requests,
@@ -109,13 +132,7 @@ impl Pod {
             claims,
             device_claims,
         } = self;
-        let waits_alike = *is_preempted == other.is_preempted
-            && *nominated_node_name == other.nominated_node_name
-            && *scheduling_gates == other.scheduling_gates;
-        (has_place || waits_alike)
-            && *key == other.key
-            && *uid == other.uid
-            && *labels == other.labels
+        *labels == other.labels
             && *is_terminating == other.is_terminating
             && *is_terminal == other.is_terminal
             && *scheduler_name == other.scheduler_name

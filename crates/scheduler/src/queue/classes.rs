@@ -90,7 +90,7 @@ impl Classes {
         let known = self.by_hash.get(&hash).into_iter().flatten();
         let found = known.copied().find(|id| {
             let class = self.all.get(id);
-            class.is_some_and(|class| alike::is_alike(&class.example, facts))
+            class.is_some_and(|class| class.example.is_alike(facts))
         });
         let id = found.unwrap_or_else(|| {
             let id = self.add(facts, profile, Some(hash));
@@ -155,7 +155,7 @@ impl Classes {
 
     pub(super) fn contains_alike(&self, id: ClassId, facts: &Pod) -> bool {
         let class = self.all.get(&id);
-        class.is_some_and(|class| alike::is_alike(&class.example, facts))
+        class.is_some_and(|class| class.example.is_alike(facts))
     }
 
     pub(super) fn memo(&self, id: ClassId) -> Option<&Memo> {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use rhumb_scheduler::explain::{Against, Explanation, NodeAnswer};
 
+use crate::columns::aligned;
+
 /// With no more nodes than this, each has its line.
 const EACH_MAX: usize = 25;
 /// Of more, so many of the best are shown.
@@ -133,22 +135,4 @@ fn shown(against: &Against) -> String {
 
 fn without_detail(against: &Against) -> String {
     format!("{}: {}", against.plugin, against.reasons.join(", "))
-}
-
-/// Columns with two blanks between, none at the end of a line.
-fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
-    let mut widths = [0; N];
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
-    let line = |row: &[String; N]| {
-        let cells = row.iter().zip(widths);
-        let line: String = cells
-            .map(|(cell, width)| format!("{cell:width$}  "))
-            .collect();
-        format!("{}\n", line.trim_end())
-    };
-    rows.iter().map(line).collect()
 }

@@ -1,0 +1,19 @@
+//! Tables for people.
+
+/// Columns with two blanks between, none at the end of a line.
+pub(crate) fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
+    let mut widths = [0; N];
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(widths);
+        let line: String = cells
+            .map(|(cell, width)| format!("{cell:width$}  "))
+            .collect();
+        format!("{}\n", line.trim_end())
+    };
+    rows.iter().map(line).collect()
+}
