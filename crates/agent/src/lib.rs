@@ -1,0 +1,1 @@
+//! Sees to network policies on one node, by nftables.

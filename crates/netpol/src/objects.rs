@@ -1,0 +1,148 @@
+//! What is read of objects; the rest is never read into memory.
+//!
+//! Each can be listed and watched with kube-rs, and read from files.
+
+use std::collections::BTreeMap;
+
+use kube::api::ObjectMeta;
+use rhumb_client::view;
+use rhumb_meta::LabelSelector;
+use serde::Deserialize;
+use serde_json::Value;
+
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Namespace {
+    pub metadata: ObjectMeta,
+}
+
+view!(Namespace, of k8s_openapi::api::core::v1::Namespace);
+
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Pod {
+    pub metadata: ObjectMeta,
+    #[serde(default)]
+    pub spec: PodSpec,
+    #[serde(default)]
+    pub status: PodStatus,
+}
+
+view!(Pod, of k8s_openapi::api::core::v1::Pod);
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodSpec {
+    pub node_name: Option<String>,
+    pub host_network: Option<bool>,
+    pub containers: Option<Vec<Container>>,
+    pub init_containers: Option<Vec<Container>>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Container {
+    pub ports: Option<Vec<ContainerPort>>,
+    /// `Always` makes a sidecar of an init container.
+    pub restart_policy: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ContainerPort {
+    pub name: Option<String>,
+    pub protocol: Option<String>,
+    pub container_port: Option<i64>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodStatus {
+    pub phase: Option<String>,
+    #[serde(rename = "podIP")]
+    pub pod_ip: Option<String>,
+    #[serde(rename = "podIPs")]
+    pub pod_ips: Option<Vec<Address>>,
+    #[serde(rename = "hostIP")]
+    pub host_ip: Option<String>,
+    #[serde(rename = "hostIPs")]
+    pub host_ips: Option<Vec<Address>>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Address {
+    pub ip: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct NetworkPolicy {
+    pub metadata: ObjectMeta,
+    #[serde(default)]
+    pub spec: PolicySpec,
+    #[serde(default)]
+    pub status: PolicyStatus,
+}
+
+view!(NetworkPolicy, of k8s_openapi::api::networking::v1::NetworkPolicy);
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PolicySpec {
+    pub min_version: Option<String>,
+    pub pod_selector: Option<LabelSelector>,
+    pub policy_types: Option<Vec<String>>,
+    pub ingress: Option<Vec<Rule>>,
+    pub egress: Option<Vec<Rule>>,
+}
+
+/// A rule of either direction: `from` is there for ingress, `to` for egress.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Rule {
+    pub from: Option<Vec<Peer>>,
+    pub to: Option<Vec<Peer>>,
+    pub ports: Option<Vec<Port>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Peer {
+    pub pod_selector: Option<LabelSelector>,
+    pub namespace_selector: Option<LabelSelector>,
+    pub ip_block: Option<IpBlock>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct IpBlock {
+    pub cidr: Option<String>,
+    pub except: Option<Vec<String>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Port {
+    pub protocol: Option<String>,
+    /// A number or a name.
+    pub port: Option<Value>,
+    pub end_port: Option<i64>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct PolicyStatus {
+    pub conditions: Option<Vec<Condition>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Condition {
+    #[serde(rename = "type")]
+    pub type_: String,
+    pub status: String,
+    pub observed_generation: Option<i64>,
+    pub last_transition_time: Option<String>,
+    pub reason: Option<String>,
+    pub message: Option<String>,
+}
+
+pub type Labels = BTreeMap<String, String>;
