@@ -1,0 +1,109 @@
+//! The network of these tests itself, without any agent: who is let through is seen, and who is not as well.
+
+use std::sync::Arc;
+
+use crate::network::{Network, Wiring};
+use crate::probe::{PORTS, Probe, check_all};
+use crate::setting::with_network;
+use crate::site::Site;
+
+/// Two on one node, one on another.
+async fn three_pods(network: &mut Network) -> [Arc<Site>; 3] {
+    [
+        network.add_pod(0, "a", 10).await,
+        network.add_pod(0, "b", 11).await,
+        network.add_pod(1, "c", 12).await,
+    ]
+}
+
+/// On all ports of all protocols, by both families.
+fn between(from: &Arc<Site>, to: &Arc<Site>) -> impl Iterator<Item = Probe> {
+    let families = |what| [true, false].map(|is_v4| Probe::new(from, to, what, is_v4));
+    PORTS.into_iter().flat_map(families)
+}
+
+async fn everybody_reaches_everybody(network: &mut Network) {
+    let mut sites = three_pods(network).await.to_vec();
+    sites.extend(network.nodes.iter().cloned());
+    sites.push(network.outside.clone());
+    let pairs = sites
+        .iter()
+        .flat_map(|from| sites.iter().map(move |to| (from, to)));
+    let probes = pairs.flat_map(|(from, to)| between(from, to));
+    check_all("no rules", probes.map(|probe| (probe, true)).collect()).await;
+}
+
+#[test]
+fn without_rules_everybody_reaches_everybody_over_bridges() {
+    with_network(Wiring::Bridged, everybody_reaches_everybody);
+}
+
+#[test]
+fn without_rules_everybody_reaches_everybody_over_links_of_their_own() {
+    with_network(Wiring::Routed, everybody_reaches_everybody);
+}
+
+/// Of each protocol one port is closed in one family, between pods of a node and between nodes.
+async fn dropped_packets_are_missed(network: &mut Network) {
+    let [a, b, c] = three_pods(network).await;
+    let [to_b, to_c] = [&b, &c].map(|pod| (pod.address(true), pod.address(false)));
+    network.nodes[0].nft(&format!(
+        "table inet test {{
+            chain forward {{
+                type filter hook forward priority filter
+                ip daddr {} tcp dport 80 drop
+                ip daddr {} udp dport 53 drop
+                ip6 daddr {} sctp dport 80 drop
+                ip6 daddr {} tcp dport 8080 drop
+            }}
+        }}",
+        to_b.0, to_c.0, to_b.1, to_c.1
+    ));
+    let closed = [
+        "a (10.244.1.10) to b (10.244.1.11) 80/Tcp",
+        "a (10.244.1.10) to c (10.244.2.12) 53/Udp",
+        "a (fd44:1::10) to b (fd44:1::11) 80/Sctp",
+        "a (fd44:1::10) to c (fd44:2::12) 8080/Tcp",
+    ];
+    let probes = between(&a, &b).chain(between(&a, &c));
+    let probes = probes.map(|probe| {
+        let is_open = !closed.contains(&probe.to_string().as_str());
+        (probe, is_open)
+    });
+    check_all("a few closed", probes.collect()).await;
+}
+
+#[test]
+fn packets_that_a_bridge_drops_are_missed() {
+    with_network(Wiring::Bridged, dropped_packets_are_missed);
+}
+
+#[test]
+fn packets_that_a_router_drops_are_missed() {
+    with_network(Wiring::Routed, dropped_packets_are_missed);
+}
+
+/// The kernel knows replies of all protocols from requests: SCTP's handshake is one that it believes.
+#[test]
+fn connections_are_tracked() {
+    with_network(Wiring::Bridged, async |network| {
+        let [a, b, c] = three_pods(network).await;
+        let (from4, from6) = (a.address(true), a.address(false));
+        network.nodes[0].nft(&format!(
+            "table inet test {{
+                chain forward {{
+                    type filter hook forward priority filter; policy drop
+                    icmpv6 type {{ nd-neighbor-solicit, nd-neighbor-advert }} accept
+                    ct state established ct direction reply accept
+                    ct state {{ new, established }} ct direction original ip saddr {from4} accept
+                    ct state {{ new, established }} ct direction original ip6 saddr {from6} accept
+                }}
+            }}"
+        ));
+        let allowed = between(&a, &b).chain(between(&a, &c));
+        let denied = between(&b, &a).chain(between(&c, &a));
+        let probes = allowed.map(|probe| (probe, true));
+        let probes = probes.chain(denied.map(|probe| (probe, false)));
+        check_all("one direction", probes.collect()).await;
+    });
+}

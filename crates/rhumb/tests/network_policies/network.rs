@@ -1,0 +1,302 @@
+//! Nodes and pods as the network sees them: namespaces, and what joins them. Nothing here knows policies.
+//!
+//! ```text
+//!   control ──┐
+//!   outside ──┼── underlay (a bridge) ──┬── node-a ──┬── pod
+//!             │                         │            └── pod
+//!             │                         └── node-b ───── pod
+//! ```
+
+use std::net::IpAddr;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Once};
+
+use crate::probe::serve;
+use crate::site::{Site, feed};
+
+pub(crate) const NODES: [&str; 2] = ["node-a", "node-b"];
+
+/// How pods are joined to their node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wiring {
+    /// By a bridge, so that those of one node reach each other without being routed.
+    Bridged,
+    /// Each by a link of its own, with nobody else in its network: everything is routed.
+    Routed,
+}
+
+#[derive(Debug)]
+pub(crate) struct Network {
+    wiring: Wiring,
+    /// What the names of all namespaces begin with.
+    prefix: String,
+    pub(crate) control: Arc<Site>,
+    /// Somebody who is neither a node nor a pod, at two addresses of each family.
+    pub(crate) outside: Arc<Site>,
+    pub(crate) nodes: Vec<Arc<Site>>,
+    underlay: Arc<Site>,
+    pods: Vec<Arc<Site>>,
+    links: u32,
+}
+
+impl Network {
+    pub(crate) async fn new(wiring: Wiring) -> Network {
+        static LEFTOVERS: Once = Once::new();
+        LEFTOVERS.call_once(remove_leftovers);
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let prefix = format!("rhumb-{}-{number}", std::process::id());
+        let make = |name: &str, addresses: &[String]| make_site(&prefix, name, addresses);
+        let node = |(index, &name): (usize, &&str)| {
+            make(
+                name,
+                &[node_address(index, true), node_address(index, false)],
+            )
+        };
+        let outside = [
+            "203.0.113.10",
+            "203.0.113.20",
+            "2001:db8::10",
+            "2001:db8::20",
+        ];
+        let network = Network {
+            wiring,
+            control: make("control", &[CONTROL_ADDRESS.to_owned()]),
+            outside: make("outside", &outside.map(str::to_owned)),
+            nodes: NODES.iter().enumerate().map(node).collect(),
+            underlay: make("underlay", &[]),
+            pods: Vec::new(),
+            links: 0,
+            prefix,
+        };
+        network.join();
+        serve(&network.outside).await;
+        for node in &network.nodes {
+            serve(node).await;
+        }
+        network
+    }
+
+    /// All but pods.
+    fn join(&self) {
+        let mut lines = "link add br0 type bridge\nlink set br0 up\nlink set lo up\n".to_owned();
+        for site in self.hosts() {
+            let (name, namespace) = (&site.name, &site.namespace);
+            lines += &format!(
+                "link add {name} type veth peer name eth0 netns {namespace}\n\
+                 link set {name} master br0 up\n"
+            );
+        }
+        self.underlay.ip(&lines);
+        for site in self.hosts() {
+            let mut lines = "link set lo up\nlink set eth0 up\n".to_owned();
+            for address in &site.addresses {
+                let length = if address.is_ipv4() { 24 } else { 64 };
+                lines += &format!("addr add {address}/{length} dev eth0\n");
+            }
+            for subnet in UNDERLAY {
+                lines += &format!("route replace {subnet} dev eth0\n");
+            }
+            lines += &self.routes_to_pods(site);
+            site.ip(&lines);
+        }
+        for (index, node) in self.nodes.iter().enumerate() {
+            self.make_router(index, node);
+        }
+    }
+
+    fn hosts(&self) -> impl Iterator<Item = &Arc<Site>> {
+        [&self.control, &self.outside]
+            .into_iter()
+            .chain(&self.nodes)
+    }
+
+    fn routes_to_pods(&self, site: &Site) -> String {
+        let others = self.nodes.iter().enumerate();
+        let others = others.filter(|(_, node)| node.name != site.name && site.name != "control");
+        let route = |(index, is_v4)| {
+            let (subnet, via) = (pod_subnet(index, is_v4), node_address(index, is_v4));
+            format!("route add {subnet} via {via}\n")
+        };
+        others
+            .flat_map(|(index, _)| [(index, true), (index, false)])
+            .map(route)
+            .collect()
+    }
+
+    fn make_router(&self, index: usize, node: &Site) {
+        node.set(&[("ipv4/ip_forward", "1"), ("ipv6/conf/all/forwarding", "1")]);
+        if self.wiring == Wiring::Bridged {
+            node.set(&[
+                ("bridge/bridge-nf-call-iptables", "1"),
+                ("bridge/bridge-nf-call-ip6tables", "1"),
+            ]);
+            let (gateway4, gateway6) = (pod_address(index, 1, true), pod_address(index, 1, false));
+            node.ip(&format!(
+                "link add cni0 type bridge\n\
+                 link set cni0 up\n\
+                 addr add {gateway4}/24 dev cni0\n\
+                 addr add {gateway6}/64 dev cni0 nodad\n"
+            ));
+        }
+    }
+
+    /// A pod of a node, with the host part of its addresses; it can be the one that another pod has had.
+    pub(crate) async fn add_pod(&mut self, node: usize, name: &str, host: u32) -> Arc<Site> {
+        self.links += 1;
+        let link = format!("pod{}", self.links);
+        let addresses = [
+            pod_address(node, host, true),
+            pod_address(node, host, false),
+        ];
+        let hidden = format!("{}-{}", self.links, name.replace('/', "-"));
+        let mut pod = make_namespace(&self.prefix, &hidden, &addresses);
+        pod.name = name.to_owned();
+        let pod = Arc::new(pod);
+        let namespace = &pod.namespace;
+        let [v4, v6] = &addresses;
+        let at_node = match self.wiring {
+            Wiring::Bridged => format!("link set {link} master cni0 up\n"),
+            Wiring::Routed => format!(
+                "link set {link} up\n\
+                 addr add {LINK_GATEWAY4}/32 dev {link}\n\
+                 addr add {LINK_GATEWAY6}/64 dev {link} nodad\n\
+                 route replace {v4}/32 dev {link}\n\
+                 route replace {v6}/128 dev {link}\n"
+            ),
+        };
+        self.nodes[node].ip(&format!(
+            "link add {link} type veth peer name eth0 netns {namespace}\n{at_node}"
+        ));
+        let begin = "link set lo up\nlink set eth0 up\n";
+        pod.ip(&match self.wiring {
+            Wiring::Bridged => format!(
+                "{begin}\
+                 addr add {v4}/24 dev eth0\n\
+                 addr add {v6}/64 dev eth0 nodad\n\
+                 route add default via {}\n\
+                 route add default via {}\n",
+                pod_address(node, 1, true),
+                pod_address(node, 1, false),
+            ),
+            Wiring::Routed => format!(
+                "{begin}\
+                 addr add {v4}/32 dev eth0\n\
+                 addr add {v6}/128 dev eth0 nodad\n\
+                 route add {LINK_GATEWAY4} dev eth0\n\
+                 route add default via {LINK_GATEWAY4} dev eth0\n\
+                 route add default via {LINK_GATEWAY6} dev eth0\n"
+            ),
+        });
+        serve(&pod).await;
+        self.pods.push(pod.clone());
+        pod
+    }
+
+    /// With its link, so that its addresses are free for another one.
+    pub(crate) fn remove_pod(&mut self, pod: &Arc<Site>) {
+        pod.ip("link del eth0\n");
+        pod.close();
+        self.pods.retain(|other| !Arc::ptr_eq(other, pod));
+        feed(
+            "ip",
+            &["-batch", "-"],
+            &format!("netns del {}\n", pod.namespace),
+        );
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        let mut lines = String::new();
+        for site in self.hosts().chain(&self.pods).chain([&self.underlay]) {
+            site.close();
+            lines += &format!("netns del {}\n", site.namespace);
+        }
+        // A test that fails says why itself.
+        let _ = std::panic::catch_unwind(|| feed("ip", &["-force", "-batch", "-"], &lines));
+    }
+}
+
+pub(crate) const CONTROL_ADDRESS: &str = "172.18.0.2";
+const UNDERLAY: [&str; 4] = [
+    "172.18.0.0/24",
+    "203.0.113.0/24",
+    "fd18::/64",
+    "2001:db8::/64",
+];
+const LINK_GATEWAY4: &str = "169.254.1.1";
+const LINK_GATEWAY6: &str = "fe80::1";
+
+pub(crate) fn node_address(index: usize, is_v4: bool) -> String {
+    let host = index + 11;
+    if is_v4 {
+        format!("172.18.0.{host}")
+    } else {
+        format!("fd18::{host}")
+    }
+}
+
+pub(crate) fn pod_subnet(node: usize, is_v4: bool) -> String {
+    if is_v4 {
+        format!("10.244.{}.0/24", node + 1)
+    } else {
+        format!("fd44:{}::/64", node + 1)
+    }
+}
+
+pub(crate) fn pod_address(node: usize, host: u32, is_v4: bool) -> String {
+    if is_v4 {
+        format!("10.244.{}.{host}", node + 1)
+    } else {
+        format!("fd44:{}::{host}", node + 1)
+    }
+}
+
+fn make_site(prefix: &str, name: &str, addresses: &[String]) -> Arc<Site> {
+    Arc::new(make_namespace(prefix, name, addresses))
+}
+
+/// With settings by which new addresses of IPv6 can be used at once.
+fn make_namespace(prefix: &str, name: &str, addresses: &[String]) -> Site {
+    let namespace = format!("{prefix}-{name}");
+    feed("ip", &["-batch", "-"], &format!("netns add {namespace}\n"));
+    let parse = |text: &String| text.parse::<IpAddr>().expect("an address");
+    let addresses: Vec<IpAddr> = addresses.iter().map(parse).collect();
+    let site = Site::new(name, &namespace, &addresses);
+    site.set(&[
+        ("ipv6/conf/all/disable_ipv6", "0"),
+        ("ipv6/conf/default/disable_ipv6", "0"),
+        ("ipv6/conf/default/accept_dad", "0"),
+    ]);
+    site
+}
+
+/// What a test left that was killed: namespaces that have the number of a process that is no more, with all that runs
+/// in them.
+fn remove_leftovers() {
+    for entry in std::fs::read_dir("/run/netns").into_iter().flatten() {
+        let Some(name) = entry
+            .ok()
+            .and_then(|entry| entry.file_name().into_string().ok())
+        else {
+            continue;
+        };
+        let process = name
+            .strip_prefix("rhumb-")
+            .and_then(|rest| rest.split('-').next());
+        let Some(process) = process.and_then(|text| text.parse::<u32>().ok()) else {
+            continue;
+        };
+        if std::path::Path::new(&format!("/proc/{process}")).exists() {
+            continue;
+        }
+        let pids = Command::new("ip").args(["netns", "pids", &name]).output();
+        let pids = pids.map(|output| output.stdout).unwrap_or_default();
+        for id in String::from_utf8_lossy(&pids).lines() {
+            let _ = Command::new("kill").args(["-KILL", id]).status();
+        }
+        let _ = Command::new("ip").args(["netns", "del", &name]).status();
+    }
+}

@@ -1,0 +1,268 @@
+//! Whether packets get from one place to another: those who answer, and those who ask.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use rhumb_netpol::Protocol;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
+use tokio::time::{Instant, interval, timeout};
+
+use crate::association::Endpoint;
+use crate::site::Site;
+
+/// What every site answers on. Those of pods have names, see [`crate::objects`].
+pub(crate) const PORTS: [(Protocol, u16); 5] = [
+    (Protocol::Tcp, 80),
+    (Protocol::Tcp, 8080),
+    (Protocol::Udp, 53),
+    (Protocol::Udp, 80),
+    (Protocol::Sctp, 80),
+];
+
+/// Who is let through is answered in far less.
+const SILENCE: Duration = Duration::from_millis(350);
+/// How long who should be let through may take: only a machine that is very busy needs it.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// After that a connection is begun anew, in case its first packet was lost.
+const TRY: Duration = Duration::from_millis(1500);
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// A connection to try.
+#[derive(Debug, Clone)]
+pub(crate) struct Probe {
+    pub(crate) from: Arc<Site>,
+    pub(crate) source: IpAddr,
+    /// Who is to answer.
+    pub(crate) to: Arc<Site>,
+    /// Where that one is called: one of its addresses, or one that stands for it.
+    pub(crate) target: IpAddr,
+    pub(crate) protocol: Protocol,
+    pub(crate) port: u16,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sight {
+    Answered,
+    /// The other side has seen it, although no answer came back.
+    Arrived,
+    Nothing,
+}
+
+impl Probe {
+    /// Between the first addresses of a family.
+    pub(crate) fn new(
+        from: &Arc<Site>,
+        to: &Arc<Site>,
+        what: (Protocol, u16),
+        is_v4: bool,
+    ) -> Probe {
+        Probe {
+            from: from.clone(),
+            source: from.address(is_v4),
+            to: to.clone(),
+            target: to.address(is_v4),
+            protocol: what.0,
+            port: what.1,
+        }
+    }
+
+    /// Tried until there is an answer, for as long as nobody could be silent who is let through.
+    pub(crate) async fn once(&self) -> Sight {
+        self.within(SILENCE).await
+    }
+
+    /// Whether it gets through; who should is given more time, and who should not may not even arrive.
+    pub(crate) async fn check(&self, is_allowed: bool) -> Result<(), String> {
+        let begun = Instant::now();
+        loop {
+            let sight = self.within(if is_allowed { TRY } else { SILENCE }).await;
+            match sight {
+                Sight::Answered if is_allowed => return Ok(()),
+                Sight::Nothing if !is_allowed => return Ok(()),
+                _ if is_allowed && begun.elapsed() < PATIENCE => {}
+                _ => return Err(format!("{self}: {sight:?}")),
+            }
+        }
+    }
+
+    async fn within(&self, patience: Duration) -> Sight {
+        let nonce = nonce();
+        let attempt = self.clone().attempt(nonce);
+        let answer = self.from.spawn(timeout(patience, attempt)).await;
+        match answer.expect("a probe does not fail") {
+            Ok(who) => {
+                assert_eq!(who, self.to.name, "{self}: somebody else answered");
+                Sight::Answered
+            }
+            Err(_) if self.to.has_seen(nonce) => Sight::Arrived,
+            Err(_) => Sight::Nothing,
+        }
+    }
+
+    /// Returns who answered, if ever.
+    async fn attempt(self, nonce: u32) -> String {
+        let to = SocketAddr::new(self.target, self.port);
+        match self.protocol {
+            Protocol::Tcp => loop {
+                if let Ok(mut stream) = connect(self.source, to).await {
+                    self.to.note(nonce);
+                    if let Ok(who) = read_name(&mut stream).await {
+                        return who;
+                    }
+                }
+                tokio::time::sleep(AGAIN).await;
+            },
+            Protocol::Udp => ask_udp(self.source, to, nonce).await,
+            Protocol::Sctp => {
+                let endpoints = self.from.endpoints.get().expect("a site that serves");
+                let own = endpoints.iter().find(|one| one.address() == self.source);
+                own.expect("an own address").associate(to, nonce).await
+            }
+        }
+    }
+}
+
+impl fmt::Display for Probe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (from, to) = (&self.from.name, &self.to.name);
+        let (source, target, port) = (self.source, self.target, self.port);
+        let protocol = self.protocol;
+        write!(
+            f,
+            "{from} ({source}) to {to} ({target}) {port}/{protocol:?}"
+        )
+    }
+}
+
+/// Never the same twice in a process.
+pub(crate) fn nonce() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+pub(crate) async fn connect(source: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
+    let socket = match source {
+        IpAddr::V4(_) => TcpSocket::new_v4(),
+        IpAddr::V6(_) => TcpSocket::new_v6(),
+    }?;
+    socket.bind(SocketAddr::new(source, 0))?;
+    let stream = socket.connect(to).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// The name of who answers, which is the first line that it says.
+pub(crate) async fn read_name(stream: &mut TcpStream) -> io::Result<String> {
+    let mut name = Vec::new();
+    loop {
+        match stream.read_u8().await? {
+            b'\n' => return Ok(String::from_utf8_lossy(&name).into_owned()),
+            byte => name.push(byte),
+        }
+    }
+}
+
+async fn ask_udp(source: IpAddr, to: SocketAddr, nonce: u32) -> String {
+    let socket = UdpSocket::bind((source, 0)).await.expect("a socket");
+    let mut again = interval(AGAIN);
+    let mut buffer = [0; 256];
+    loop {
+        tokio::select! {
+            // What the kernel does not want to send is as good as lost.
+            _ = again.tick() => drop(socket.send_to(&nonce.to_be_bytes(), to).await),
+            Ok((length, from)) = socket.recv_from(&mut buffer) => {
+                assert_eq!(from, to, "somebody else answered");
+                return String::from_utf8_lossy(&buffer[..length]).into_owned();
+            }
+        }
+    }
+}
+
+/// Answers on all ports at all addresses of a site, for as long as it is there.
+pub(crate) async fn serve(site: &Arc<Site>) {
+    let serving = site.clone();
+    let task = async move {
+        for &address in &serving.addresses {
+            for (protocol, port) in PORTS {
+                let at = SocketAddr::new(address, port);
+                match protocol {
+                    Protocol::Tcp => serve_tcp(at, &serving.name).await,
+                    Protocol::Udp => serve_udp(at, &serving).await,
+                    Protocol::Sctp => {}
+                }
+            }
+        }
+        let of_sctp = |(protocol, port)| (protocol == Protocol::Sctp).then_some(port);
+        let ports: BTreeSet<u16> = PORTS.into_iter().filter_map(of_sctp).collect();
+        let open = |&address: &IpAddr| Endpoint::open(&serving, address, &ports);
+        let endpoints = serving.addresses.iter().map(open).collect();
+        serving.endpoints.set(endpoints).expect("it serves once");
+    };
+    site.spawn(task).await.expect("it serves");
+}
+
+/// Says its name, then whatever it is told.
+async fn serve_tcp(at: SocketAddr, name: &str) {
+    let listener = TcpListener::bind(at).await;
+    let listener = listener.unwrap_or_else(|error| panic!("{at}: {error}"));
+    let greeting = format!("{name}\n");
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let greeting = greeting.clone();
+            tokio::spawn(async move {
+                stream.set_nodelay(true)?;
+                stream.write_all(greeting.as_bytes()).await?;
+                let (mut read, mut write) = stream.split();
+                tokio::io::copy(&mut read, &mut write).await
+            });
+        }
+    });
+}
+
+/// Answers a number with its name.
+async fn serve_udp(at: SocketAddr, site: &Arc<Site>) {
+    let socket = UdpSocket::bind(at).await;
+    let socket = socket.unwrap_or_else(|error| panic!("{at}: {error}"));
+    let (name, arrived) = (site.name.clone(), site.arrived.clone());
+    tokio::spawn(async move {
+        let mut buffer = [0; 256];
+        loop {
+            let Ok((length, from)) = socket.recv_from(&mut buffer).await else {
+                continue;
+            };
+            if let Ok(bytes) = buffer[..length].try_into() {
+                arrived
+                    .lock()
+                    .expect("a set")
+                    .insert(u32::from_be_bytes(bytes));
+                let _ = socket.send_to(name.as_bytes(), from).await;
+            }
+        }
+    });
+}
+
+/// Tries all at once, and tells of all that went otherwise than it should.
+pub(crate) async fn check_all(what: &str, probes: Vec<(Probe, bool)>) {
+    let each = probes
+        .iter()
+        .map(|(probe, is_allowed)| probe.check(*is_allowed));
+    let wrong: Vec<String> = join_all(each)
+        .await
+        .into_iter()
+        .filter_map(Result::err)
+        .collect();
+    let (count, of) = (wrong.len(), probes.len());
+    assert!(
+        wrong.is_empty(),
+        "{what}: {count} of {of} are wrong:\n{}",
+        wrong.join("\n")
+    );
+}

@@ -1,0 +1,71 @@
+//! What these tests need of a machine, and what to do where it is not there.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use tokio::runtime::{Builder, Runtime};
+
+use crate::network::{Network, Wiring};
+
+/// Runs a test in a network of its own, if networks can be made.
+pub(crate) fn with_network(wiring: Wiring, test: impl AsyncFnOnce(&mut Network)) {
+    if can_run() {
+        runtime().block_on(async {
+            let mut network = Network::new(wiring).await;
+            test(&mut network).await;
+        });
+    }
+}
+
+pub(crate) fn runtime() -> Runtime {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime")
+}
+
+/// Whether tests can run here. If not, it is said where nobody can miss it.
+pub(crate) fn can_run() -> bool {
+    static MISSING: OnceLock<Option<String>> = OnceLock::new();
+    let Some(missing) = MISSING.get_or_init(missing) else {
+        return true;
+    };
+    let test = std::thread::current();
+    let test = test.name().unwrap_or("a test");
+    // Not by a macro, whose output only failed tests show.
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {missing}");
+    false
+}
+
+fn missing() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("only root can make network namespaces".to_owned());
+    }
+    let trial = format!("rhumb-{}-trial", std::process::id());
+    let made = problem_of(&["ip", "netns", "add", &trial]);
+    let used = problem_of(&["ip", "netns", "exec", &trial, "nft", "add table inet trial"]);
+    let removed = problem_of(&["ip", "netns", "del", &trial]);
+    if let Some(problem) = made.or(used).or(removed) {
+        return Some(problem);
+    }
+    let bridges = Path::new("/proc/sys/net/bridge");
+    if !bridges.exists() {
+        // Where it is a module it can be had.
+        let _ = Command::new("modprobe").arg("br_netfilter").status();
+    }
+    let missing = "the kernel has no br_netfilter".to_owned();
+    (!bridges.exists()).then_some(missing)
+}
+
+fn problem_of(step: &[&str]) -> Option<String> {
+    let text = step.join(" ");
+    let output = Command::new(step[0]).args(&step[1..]).output();
+    match output {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            Some(format!("{text}: {}", said.trim()))
+        }
+        Err(error) => Some(format!("{text}: {error}")),
+    }
+}
