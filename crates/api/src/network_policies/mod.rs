@@ -40,6 +40,13 @@ pub struct Use<'a> {
     pub paths: Vec<String>,
 }
 
+impl Use<'_> {
+    /// The first of the fields.
+    pub fn path(&self) -> &str {
+        self.paths.first().map_or("spec", String::as_str)
+    }
+}
+
 /// The version that a policy needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Required {
