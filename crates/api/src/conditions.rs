@@ -17,18 +17,43 @@ const REASON_TEXT: &str = concat!(
     "'[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')"
 );
 
+/// Checks conditions that say since when and why.
 pub fn validate(conditions: &View<'_>, errors: &mut ErrorList) {
+    validate_each(conditions, errors, |condition, errors| {
+        for name in ["lastTransitionTime", "reason"] {
+            let field = condition.field(name);
+            if field.is_empty() {
+                field.required(errors, "");
+            }
+        }
+    });
+}
+
+/// Checks conditions that need say no more than what they are about and whether it is so.
+pub fn validate_brief(conditions: &View<'_>, errors: &mut ErrorList) {
+    validate_each(conditions, errors, |_, _| {});
+}
+
+fn validate_each(
+    conditions: &View<'_>,
+    errors: &mut ErrorList,
+    require: fn(&View<'_>, &mut ErrorList),
+) {
     let mut types = HashSet::new();
     for condition in conditions.items() {
         let kind = condition.field("type");
         if !types.insert(kind.str().to_owned()) {
             errors.push(Error::duplicate(kind.path(), kind.str()));
         }
-        validate_one(&condition, errors);
+        validate_one(&condition, require, errors);
     }
 }
 
-fn validate_one(condition: &View<'_>, errors: &mut ErrorList) {
+fn validate_one(
+    condition: &View<'_>,
+    require: fn(&View<'_>, &mut ErrorList),
+    errors: &mut ErrorList,
+) {
     let kind = condition.field("type");
     checks::problems(&kind, validation::qualified_name(kind.str()), errors);
     let status = condition.field("status");
@@ -37,24 +62,18 @@ fn validate_one(condition: &View<'_>, errors: &mut ErrorList) {
     if observed.int().is_some_and(|generation| generation < 0) {
         observed.invalid(errors, "must be greater than or equal to zero");
     }
-    let time = condition.field("lastTransitionTime");
-    if !time.exists() {
-        time.required(errors, "");
-    }
+    require(condition, errors);
     let reason = condition.field("reason");
-    if reason.is_empty() {
-        reason.required(errors, "");
-    } else {
-        if !is_reason(reason.str().as_bytes()) {
-            checks::invalid_text(&reason, errors, REASON_TEXT);
-        }
-        if reason.len() > REASON_MAX_BYTES {
-            errors.push(Error::too_long(reason.path(), REASON_MAX_BYTES));
-        }
+    if !reason.is_empty() && !is_reason(reason.str().as_bytes()) {
+        checks::invalid_text(&reason, errors, REASON_TEXT);
     }
-    let message = condition.field("message");
-    if message.len() > MESSAGE_MAX_BYTES {
-        errors.push(Error::too_long(message.path(), MESSAGE_MAX_BYTES));
+    for (field, max_bytes) in [
+        (reason, REASON_MAX_BYTES),
+        (condition.field("message"), MESSAGE_MAX_BYTES),
+    ] {
+        if field.len() > max_bytes {
+            errors.push(Error::too_long(field.path(), max_bytes));
+        }
     }
 }
 

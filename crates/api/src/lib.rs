@@ -23,6 +23,7 @@ pub mod gates;
 pub mod kind;
 pub mod kinds;
 pub mod metadata;
+pub mod network_policies;
 pub mod partial;
 pub mod pods;
 pub mod printers;

@@ -11,6 +11,10 @@ pub(crate) struct Descriptions {
     types: Map<String, Value>,
 }
 
+/// A kind whose fields that every kind has are described.
+const A_KIND: &str = "io.k8s.api.core.v1.Pod";
+const COMMON: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
 /// Generates the schemas of types, one module at a time.
 macro_rules! generate {
     ($generator:ident, $($($module:ident)::+ { $($name:ident),+ })+) => {
@@ -46,23 +50,26 @@ impl Descriptions {
     }
 
     pub(crate) fn of_field(&self, owner: &str, field: &str) -> Option<&str> {
-        let description = self.types.get(owner).and_then(|known| {
-            let properties = known.get("properties")?;
-            properties.get(field)?.get("description")
-        });
-        description.map_or_else(|| ours::of_field(owner, field), Value::as_str)
+        let description = self
+            .by_upstream(owner, field)
+            .or_else(|| ours::of_field(owner, field));
+        let is_common = || COMMON.contains(&field) && !self.types.contains_key(owner);
+        description.or_else(|| self.by_upstream(A_KIND, field).filter(|_| is_common()))
+    }
+
+    fn by_upstream(&self, owner: &str, field: &str) -> Option<&str> {
+        let properties = self.types.get(owner)?.get("properties")?;
+        properties.get(field)?.get("description")?.as_str()
     }
 
     /// What is said about `apiVersion`, which every kind has.
     pub(crate) fn api_version(&self) -> &str {
-        self.of_field("io.k8s.api.core.v1.Pod", "apiVersion")
-            .unwrap_or_default()
+        self.by_upstream(A_KIND, "apiVersion").unwrap_or_default()
     }
 
     /// What is said about `kind`.
     pub(crate) fn kind(&self) -> &str {
-        self.of_field("io.k8s.api.core.v1.Pod", "kind")
-            .unwrap_or_default()
+        self.by_upstream(A_KIND, "kind").unwrap_or_default()
     }
 }
 

@@ -19,6 +19,7 @@ mod node;
 mod policy;
 mod rbac;
 mod resource;
+mod rhumb_networking;
 mod scheduling;
 mod storage;
 
@@ -51,6 +52,7 @@ pub fn all() -> Vec<Kind> {
         resource::kinds(),
         scheduling::kinds(),
         storage::kinds(),
+        rhumb_networking::kinds(),
     ]
     .concat()
 }

@@ -20,6 +20,7 @@ mod part;
 mod policy;
 mod rbac;
 mod resource;
+mod rhumb_networking;
 mod scheduling;
 mod storage;
 
@@ -48,6 +49,7 @@ pub fn of(group: &str, kind: &str) -> Option<Printer> {
         "events.k8s.io" => events::of(kind),
         "flowcontrol.apiserver.k8s.io" => flowcontrol::of(kind),
         "networking.k8s.io" => networking::of(kind),
+        "networking.rhumb.dev" => rhumb_networking::of(kind),
         "node.k8s.io" => node::of(kind),
         "policy" => policy::of(kind),
         "rbac.authorization.k8s.io" => rbac::of(kind),

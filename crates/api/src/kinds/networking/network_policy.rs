@@ -1,10 +1,13 @@
 //! NetworkPolicy.
 
+mod versions;
+
 use rhumb_meta::field::{Error, ErrorList};
 
 use crate::addresses::{self, Block};
 use crate::gates::Feature;
-use crate::{Generation, Kind, Request, Rules, Scope, View, checks, selectors};
+use crate::network_policies::Catalog;
+use crate::{Generation, Kind, Object, Request, Rules, Scope, View, checks, conditions, selectors};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -17,11 +20,21 @@ pub(super) fn kind() -> Kind {
     )
     .short(&["netpol"])
     .generation(Generation::Of(&["spec"]))
-    .rules(NetworkPolicyRules)
+    .mend(versions::mend)
+    .status()
+    .rules(NetworkPolicyRules {
+        catalog: Catalog::builtin(),
+    })
 }
 
 #[derive(Debug)]
-struct NetworkPolicyRules;
+struct NetworkPolicyRules {
+    catalog: Catalog,
+}
+
+fn has_versions(request: &Request<'_>) -> bool {
+    request.gates.enabled(Feature::NetworkPolicyVersioning)
+}
 
 /// What of an old policy need not be judged again.
 struct Accepted {
@@ -31,6 +44,14 @@ struct Accepted {
 }
 
 impl Rules for NetworkPolicyRules {
+    fn prepare_create(&self, object: &mut Object, request: &Request<'_>) {
+        versions::prepare(object, None, &self.catalog, request);
+    }
+
+    fn prepare_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
+        versions::prepare(object, Some(old), &self.catalog, request);
+    }
+
     fn validate_create(&self, object: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
         let accepted = Accepted {
             blocks: Vec::new(),
@@ -38,6 +59,7 @@ impl Rules for NetworkPolicyRules {
             is_strict: request.gates.enabled(Feature::StrictIPCIDRValidation),
         };
         validate_spec(&object.field("spec"), &accepted, errors);
+        versions::validate(object, None, &self.catalog, request, errors);
     }
 
     fn validate_update(
@@ -47,16 +69,35 @@ impl Rules for NetworkPolicyRules {
         request: &Request<'_>,
         errors: &mut ErrorList,
     ) {
-        let old = old.field("spec");
-        let selector = old.field("podSelector");
+        let old_spec = old.field("spec");
+        let selector = old_spec.field("podSelector");
         let mut blocks = Vec::new();
-        for_each_block(&old, |block| blocks.push(block.str().to_owned()));
+        for_each_block(&old_spec, |block| blocks.push(block.str().to_owned()));
         let accepted = Accepted {
             blocks,
             selectors: checks::selector_options([&selector]),
             is_strict: request.gates.enabled(Feature::StrictIPCIDRValidation),
         };
         validate_spec(&object.field("spec"), &accepted, errors);
+        versions::validate(object, Some(old), &self.catalog, request, errors);
+    }
+
+    /// Without the gate nobody gets a status who has none.
+    fn prepare_status_update(&self, object: &mut Object, old: &Object, request: &Request<'_>) {
+        if !has_versions(request) && !old.contains_key("status") {
+            object.remove("status");
+        }
+    }
+
+    fn validate_status_update(
+        &self,
+        object: &View<'_>,
+        _: &View<'_>,
+        _: &Request<'_>,
+        errors: &mut ErrorList,
+    ) {
+        let status = object.field("status");
+        conditions::validate_brief(&status.field("conditions"), errors);
     }
 
     fn warnings(&self, object: &View<'_>, _: Option<&View<'_>>, warnings: &mut Vec<String>) {
@@ -180,141 +221,4 @@ fn validate_cidr(cidr: &View<'_>, accepted: &Accepted, errors: &mut ErrorList) {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use crate::testing::{check_create, check_update, kind, warnings};
-
-    fn policy(spec: Value) -> Value {
-        json!({"spec": spec})
-    }
-
-    fn check(spec: Value, want: &[&str]) {
-        check_create(
-            &kind("networking.k8s.io", "NetworkPolicy"),
-            policy(spec),
-            want,
-        );
-    }
-
-    fn from(peer: Value) -> Value {
-        json!({"ingress": [{"from": [peer]}]})
-    }
-
-    #[test]
-    fn peers_are_selectors_or_a_block() {
-        check(
-            from(json!({"podSelector": {}, "namespaceSelector": {}})),
-            &[],
-        );
-        check(
-            from(json!({"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}})),
-            &[],
-        );
-        let at = "spec.ingress[0].from[0]";
-        check(
-            from(json!({})),
-            &[&format!("{at}: Required value: must specify a peer")],
-        );
-        check(
-            from(json!({"podSelector": {}, "ipBlock": {"cidr": "10.0.0.0/8"}})),
-            &[&format!(
-                "{at}: Forbidden: may not specify both ipBlock and another peer"
-            )],
-        );
-        check(
-            json!({"egress": [{"to": [{"podSelector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}]}]}),
-            &[concat!(
-                "spec.egress[0].to[0].podSelector.matchExpressions[0].operator: Invalid value: \"Like\": not a valid ",
-                "selector operator"
-            )],
-        );
-    }
-
-    #[test]
-    fn blocks_are_blocks_and_exceptions_within() {
-        let at = "spec.ingress[0].from[0].ipBlock";
-        check(
-            from(json!({"ipBlock": {}})),
-            &[&format!("{at}.cidr: Required value")],
-        );
-        check(
-            from(json!({"ipBlock": {"cidr": "10.0.0.5/24"}})),
-            &[&format!(
-                "{at}.cidr: Invalid value: \"10.0.0.5/24\": must not have bits set beyond the prefix length"
-            )],
-        );
-        for except in ["11.0.0.0/16", "10.0.0.0/8", "10.0.0.0/7", "fd00::/8"] {
-            let block = json!({"ipBlock": {"cidr": "10.0.0.0/8", "except": [except]}});
-            check(
-                from(block),
-                &[&format!(
-                    "{at}.except[0]: Invalid value: \"{except}\": must be a strict subset of `cidr`"
-                )],
-            );
-        }
-    }
-
-    #[test]
-    fn ports_are_numbers_names_or_ranges() {
-        let ports = |port: Value| json!({"ingress": [{"ports": [port]}]});
-        check(
-            ports(json!({"protocol": "SCTP", "port": 80, "endPort": 90})),
-            &[],
-        );
-        check(ports(json!({"port": "web"})), &[]);
-        let at = "spec.ingress[0].ports[0]";
-        check(
-            ports(json!({"protocol": "ICMP", "endPort": 1})),
-            &[
-                &format!(
-                    "{at}.protocol: Unsupported value: \"ICMP\": supported values: \"TCP\", \"UDP\", \"SCTP\""
-                ),
-                &format!(
-                    "{at}.endPort: Invalid value: 1: may not be specified when `port` is not specified"
-                ),
-            ],
-        );
-        check(
-            ports(json!({"port": 80, "endPort": 79})),
-            &[&format!(
-                "{at}.endPort: Invalid value: 80: must be greater than or equal to `port`"
-            )],
-        );
-        check(
-            ports(json!({"port": "web", "endPort": 80})),
-            &[&format!(
-                "{at}.endPort: Invalid value: 80: may not be specified when `port` is non-numeric"
-            )],
-        );
-    }
-
-    #[test]
-    fn policy_types_are_known() {
-        check(
-            json!({"policyTypes": ["Ingress", "Odd"]}),
-            &[
-                "spec.policyTypes[1]: Unsupported value: \"Odd\": supported values: \"Ingress\", \"Egress\"",
-            ],
-        );
-        check(
-            json!({"policyTypes": ["a", "b", "c"]}),
-            &[
-                "spec.policyTypes: Invalid value: [\"a\",\"b\",\"c\"]: may not specify more than two policyTypes",
-            ],
-        );
-    }
-
-    #[test]
-    fn blocks_that_were_accepted_stay_and_are_warned_of() {
-        let old = policy(from(json!({"ipBlock": {"cidr": "10.0.0.5/24"}})));
-        let labels = json!({"metadata": {"labels": {"a": "b"}}});
-        let network_policy = kind("networking.k8s.io", "NetworkPolicy");
-        check_update(&network_policy, old.clone(), labels, &[]);
-        let want = concat!(
-            "spec.ingress[0].from[0].ipBlock.cidr: CIDR value \"10.0.0.5/24\" is ambiguous in this context (should be ",
-            "\"10.0.0.0/24\" or \"10.0.0.5/32\"?)"
-        );
-        assert_eq!(warnings(&network_policy, old), [want]);
-    }
-}
+mod tests;

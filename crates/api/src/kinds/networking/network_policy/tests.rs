@@ -1,0 +1,209 @@
+//! What policies may say, beside their versions.
+
+use serde_json::{Value, json};
+
+use crate::Gates;
+use crate::gates::Feature;
+use crate::testing::{self, check_create, check_status, check_update, kind, warnings};
+
+fn policy(spec: Value) -> Value {
+    json!({"spec": spec})
+}
+
+fn check(spec: Value, want: &[&str]) {
+    check_create(
+        &kind("networking.k8s.io", "NetworkPolicy"),
+        policy(spec),
+        want,
+    );
+}
+
+fn from(peer: Value) -> Value {
+    json!({"ingress": [{"from": [peer]}]})
+}
+
+#[test]
+fn peers_are_selectors_or_a_block() {
+    check(
+        from(json!({"podSelector": {}, "namespaceSelector": {}})),
+        &[],
+    );
+    check(
+        from(json!({"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}})),
+        &[],
+    );
+    let at = "spec.ingress[0].from[0]";
+    check(
+        from(json!({})),
+        &[&format!("{at}: Required value: must specify a peer")],
+    );
+    check(
+        from(json!({"podSelector": {}, "ipBlock": {"cidr": "10.0.0.0/8"}})),
+        &[&format!(
+            "{at}: Forbidden: may not specify both ipBlock and another peer"
+        )],
+    );
+    check(
+        json!({"egress": [{"to": [{"podSelector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}]}]}),
+        &[concat!(
+            "spec.egress[0].to[0].podSelector.matchExpressions[0].operator: Invalid value: \"Like\": not a valid ",
+            "selector operator"
+        )],
+    );
+}
+
+#[test]
+fn blocks_are_blocks_and_exceptions_within() {
+    let at = "spec.ingress[0].from[0].ipBlock";
+    check(
+        from(json!({"ipBlock": {}})),
+        &[&format!("{at}.cidr: Required value")],
+    );
+    check(
+        from(json!({"ipBlock": {"cidr": "10.0.0.5/24"}})),
+        &[&format!(
+            "{at}.cidr: Invalid value: \"10.0.0.5/24\": must not have bits set beyond the prefix length"
+        )],
+    );
+    for except in ["11.0.0.0/16", "10.0.0.0/8", "10.0.0.0/7", "fd00::/8"] {
+        let block = json!({"ipBlock": {"cidr": "10.0.0.0/8", "except": [except]}});
+        check(
+            from(block),
+            &[&format!(
+                "{at}.except[0]: Invalid value: \"{except}\": must be a strict subset of `cidr`"
+            )],
+        );
+    }
+}
+
+#[test]
+fn ports_are_numbers_names_or_ranges() {
+    let ports = |port: Value| json!({"ingress": [{"ports": [port]}]});
+    check(
+        ports(json!({"protocol": "SCTP", "port": 80, "endPort": 90})),
+        &[],
+    );
+    check(ports(json!({"port": "web"})), &[]);
+    let at = "spec.ingress[0].ports[0]";
+    check(
+        ports(json!({"protocol": "ICMP", "endPort": 1})),
+        &[
+            &format!(
+                "{at}.protocol: Unsupported value: \"ICMP\": supported values: \"TCP\", \"UDP\", \"SCTP\""
+            ),
+            &format!(
+                "{at}.endPort: Invalid value: 1: may not be specified when `port` is not specified"
+            ),
+        ],
+    );
+    check(
+        ports(json!({"port": 80, "endPort": 79})),
+        &[&format!(
+            "{at}.endPort: Invalid value: 80: must be greater than or equal to `port`"
+        )],
+    );
+    check(
+        ports(json!({"port": "web", "endPort": 80})),
+        &[&format!(
+            "{at}.endPort: Invalid value: 80: may not be specified when `port` is non-numeric"
+        )],
+    );
+}
+
+#[test]
+fn policy_types_are_known() {
+    check(
+        json!({"policyTypes": ["Ingress", "Odd"]}),
+        &[
+            "spec.policyTypes[1]: Unsupported value: \"Odd\": supported values: \"Ingress\", \"Egress\"",
+        ],
+    );
+    check(
+        json!({"policyTypes": ["a", "b", "c"]}),
+        &[
+            "spec.policyTypes: Invalid value: [\"a\",\"b\",\"c\"]: may not specify more than two policyTypes",
+        ],
+    );
+}
+
+#[test]
+fn blocks_that_were_accepted_stay_and_are_warned_of() {
+    let old = policy(from(json!({"ipBlock": {"cidr": "10.0.0.5/24"}})));
+    let labels = json!({"metadata": {"labels": {"a": "b"}}});
+    let network_policy = kind("networking.k8s.io", "NetworkPolicy");
+    check_update(&network_policy, old.clone(), labels, &[]);
+    let want = concat!(
+        "spec.ingress[0].from[0].ipBlock.cidr: CIDR value \"10.0.0.5/24\" is ambiguous in this context (should be ",
+        "\"10.0.0.0/24\" or \"10.0.0.5/32\"?)"
+    );
+    assert_eq!(warnings(&network_policy, old), [want]);
+}
+
+fn condition(kind: &str, status: &str) -> Value {
+    json!({"type": kind, "status": status})
+}
+
+fn check_conditions(conditions: Value, want: &[&str]) {
+    let network_policy = kind("networking.k8s.io", "NetworkPolicy");
+    let patch = json!({"status": {"conditions": conditions}});
+    check_status(&network_policy, json!({}), patch, want);
+}
+
+#[test]
+fn a_condition_is_about_something_and_so_or_not() {
+    let whole = json!({"type": "Programmed", "status": "True", "observedGeneration": 3, "reason": "Applied",
+        "lastTransitionTime": "2024-05-01T10:00:00Z", "message": "applied on 3 of 3 nodes"});
+    check_conditions(json!([condition("Supported", "Unknown"), whole]), &[]);
+    let at = "status.conditions[0]";
+    check_conditions(
+        json!([{"observedGeneration": -1, "reason": "no reason", "message": "m".repeat(32 * 1024 + 1)}]),
+        &[
+            &format!("{at}.type: Invalid value: \"\": name part must be non-empty"),
+            &format!("{at}.type: Invalid value: \"\": {QUALIFIED_NAME}"),
+            &format!(
+                "{at}.status: Unsupported value: \"\": supported values: \"False\", \"True\", \"Unknown\""
+            ),
+            &format!(
+                "{at}.observedGeneration: Invalid value: -1: must be greater than or equal to zero"
+            ),
+            &format!("{at}.reason: Invalid value: \"no reason\": {REASON}"),
+            &format!("{at}.message: Too long: may not be more than 32768 bytes"),
+        ],
+    );
+}
+
+const QUALIFIED_NAME: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
+     with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+     '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+
+const REASON: &str = "a condition reason must start with alphabetic character, optionally followed by a string of \
+     alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or \
+     'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is \
+     '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
+
+#[test]
+fn nothing_has_two_conditions() {
+    check_conditions(
+        json!([condition("Problem", "True"), condition("Problem", "False")]),
+        &["status.conditions[1].type: Duplicate value: \"Problem\""],
+    );
+}
+
+#[test]
+fn without_the_gate_only_a_policy_that_has_a_status_gets_another() {
+    let network_policy = kind("networking.k8s.io", "NetworkPolicy");
+    let gates = Gates::default().with(Feature::NetworkPolicyVersioning, false);
+    let new = json!({"status": {"conditions": [condition("Problem", "True")]}});
+    for (stored, want) in [
+        (json!({}), None),
+        (json!({"status": {}}), Some(&new["status"])),
+    ] {
+        let old = testing::object(&network_policy, stored);
+        let mut made = testing::patched(&old, new.clone());
+        let request = testing::request(&gates);
+        network_policy
+            .rules
+            .prepare_status_update(&mut made, &old, &request);
+        assert_eq!(made.get("status"), want);
+    }
+}

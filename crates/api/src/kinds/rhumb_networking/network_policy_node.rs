@@ -1,0 +1,192 @@
+//! NetworkPolicyNode: what whoever enforces network policies on a node tells of it. Named like the node.
+
+use std::collections::HashSet;
+
+use rhumb_meta::field::{Error, ErrorList};
+
+use crate::{Kind, Request, Rules, Scope, View, checks};
+
+pub(super) fn kind() -> Kind {
+    Kind::new(
+        Scope::Cluster,
+        "networking.rhumb.dev",
+        "v1alpha1",
+        "NetworkPolicyNode",
+        "networkpolicynodes",
+        "dev.rhumb.networking.v1alpha1.NetworkPolicyNode",
+    )
+    .short(&["netpolnode"])
+    .updates_create()
+    .rules(NetworkPolicyNodeRules)
+}
+
+const APPLIED_MAX: usize = 10_000;
+const VERSIONS_MAX: usize = 100;
+const UNIMPLEMENTED_MAX: usize = 100;
+const WORD_MAX_BYTES: usize = 63;
+const NAME_MAX_BYTES: usize = 253;
+const MESSAGE_MAX_BYTES: usize = 32 * 1024;
+
+#[derive(Debug)]
+struct NetworkPolicyNodeRules;
+
+impl Rules for NetworkPolicyNodeRules {
+    fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
+        at_most_bytes(&object.field("agent"), NAME_MAX_BYTES, errors);
+        at_most_bytes(&object.field("problem"), MESSAGE_MAX_BYTES, errors);
+        let versions = object.field("versions");
+        if at_most_items(&versions, VERSIONS_MAX, errors) {
+            each_once(&versions, errors, |version, errors| {
+                name(version, WORD_MAX_BYTES, errors);
+                version.str()
+            });
+        }
+        let unimplemented = object.field("unimplemented");
+        if at_most_items(&unimplemented, UNIMPLEMENTED_MAX, errors) {
+            each_once(&unimplemented, errors, |item, errors| {
+                name(&item.field("feature"), WORD_MAX_BYTES, errors);
+                at_most_bytes(&item.field("message"), MESSAGE_MAX_BYTES, errors);
+                item.text("feature")
+            });
+        }
+        let applied = object.field("applied");
+        if at_most_items(&applied, APPLIED_MAX, errors) {
+            each_once(&applied, errors, |policy, errors| {
+                name(&policy.field("namespace"), NAME_MAX_BYTES, errors);
+                name(&policy.field("name"), NAME_MAX_BYTES, errors);
+                at_most_bytes(&policy.field("uid"), NAME_MAX_BYTES, errors);
+                checks::not_negative(&policy.field("generation"), errors);
+                (policy.text("namespace"), policy.text("name"))
+            });
+        }
+    }
+
+    fn validate_update(
+        &self,
+        object: &View<'_>,
+        _: &View<'_>,
+        request: &Request<'_>,
+        errors: &mut ErrorList,
+    ) {
+        self.validate_create(object, request, errors);
+    }
+}
+
+/// Tells whether there are few enough items to look at.
+fn at_most_items(list: &View<'_>, max: usize, errors: &mut ErrorList) -> bool {
+    let fits = list.len() <= max;
+    if !fits {
+        errors.push(Error::too_many(list.path(), Some(list.len()), max));
+    }
+    fits
+}
+
+fn at_most_bytes(text: &View<'_>, max: usize, errors: &mut ErrorList) {
+    if text.len() > max {
+        errors.push(Error::too_long(text.path(), max));
+    }
+}
+
+fn name(text: &View<'_>, max_bytes: usize, errors: &mut ErrorList) {
+    if text.is_empty() {
+        text.required(errors, "");
+    }
+    at_most_bytes(text, max_bytes, errors);
+}
+
+/// Checks every item, and that no two have the same key.
+fn each_once<'a, K: std::hash::Hash + Eq>(
+    list: &'a View<'a>,
+    errors: &mut ErrorList,
+    check: impl Fn(&View<'a>, &mut ErrorList) -> K,
+) {
+    let mut seen = HashSet::new();
+    for item in list.items() {
+        let key = check(&item, errors);
+        if !seen.insert(key) {
+            item.duplicate(errors);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::testing::{check_create, check_update, kind};
+
+    fn check(report: Value, want: &[&str]) {
+        let node = kind("networking.rhumb.dev", "NetworkPolicyNode");
+        check_create(&node, report.clone(), want);
+        check_update(&node, json!({}), report, want);
+    }
+
+    #[test]
+    fn a_report_tells_what_is_known_and_what_is_applied() {
+        let unimplemented = json!([{"feature": "SCTP", "message": "the kernel has no SCTP"}]);
+        let applied = json!([
+            {"namespace": "x", "name": "y", "uid": "u", "generation": 3},
+            {"namespace": "x", "name": "z"},
+            {"namespace": "z", "name": "y"},
+        ]);
+        check(
+            json!({
+                "agent": "rhumb 0.1.0", "versions": ["1.3", "1.8"], "unimplemented": unimplemented,
+                "applied": applied, "problem": "nft: no such file",
+            }),
+            &[],
+        );
+        check(json!({}), &[]);
+    }
+
+    #[test]
+    fn nothing_is_empty_or_told_twice() {
+        check(
+            json!({
+                "versions": ["1.3", "", "1.3"],
+                "unimplemented": [{"feature": "SCTP"}, {"message": "m"}, {"feature": "SCTP"}],
+                "applied": [{"namespace": "x", "name": "y"}, {"generation": -1}, {"namespace": "x", "name": "y"}],
+            }),
+            &[
+                "versions[1]: Required value",
+                "versions[2]: Duplicate value: \"1.3\"",
+                "unimplemented[1].feature: Required value",
+                "unimplemented[2]: Duplicate value: {\"feature\":\"SCTP\"}",
+                "applied[1].namespace: Required value",
+                "applied[1].name: Required value",
+                "applied[1].generation: Invalid value: -1: must be greater than or equal to 0",
+                "applied[2]: Duplicate value: {\"name\":\"y\",\"namespace\":\"x\"}",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_report_has_limits() {
+        let many = |count: usize| -> Value { (0..count).map(|at| json!(at.to_string())).collect() };
+        let applied = |count: usize| -> Value {
+            let policy = |at: usize| json!({"namespace": "x", "name": at.to_string()});
+            (0..count).map(policy).collect()
+        };
+        check(
+            json!({"versions": many(100), "applied": applied(10_000)}),
+            &[],
+        );
+        check(
+            json!({
+                "agent": "a".repeat(254), "problem": "p".repeat(32 * 1024 + 1),
+                "versions": many(101), "unimplemented": many(101), "applied": applied(10_001),
+            }),
+            &[
+                "agent: Too long: may not be more than 253 bytes",
+                "problem: Too long: may not be more than 32768 bytes",
+                "versions: Too many: 101: must have at most 100 items",
+                "unimplemented: Too many: 101: must have at most 100 items",
+                "applied: Too many: 10001: must have at most 10000 items",
+            ],
+        );
+        check(
+            json!({"versions": ["1".repeat(64)]}),
+            &["versions[0]: Too long: may not be more than 63 bytes"],
+        );
+    }
+}
