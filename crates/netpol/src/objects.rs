@@ -10,6 +10,8 @@ use rhumb_meta::LabelSelector;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::Direction;
+
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct Namespace {
     pub metadata: ObjectMeta,
@@ -94,6 +96,17 @@ pub struct PolicySpec {
     pub egress: Option<Vec<Rule>>,
 }
 
+impl PolicySpec {
+    /// The rules of a direction, whether it counts or not.
+    pub fn rules(&self, direction: Direction) -> &[Rule] {
+        let rules = match direction {
+            Direction::Ingress => &self.ingress,
+            Direction::Egress => &self.egress,
+        };
+        rules.as_deref().unwrap_or_default()
+    }
+}
+
 /// A rule of either direction: `from` is there for ingress, `to` for egress.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -101,6 +114,17 @@ pub struct Rule {
     pub from: Option<Vec<Peer>>,
     pub to: Option<Vec<Peer>>,
     pub ports: Option<Vec<Port>>,
+}
+
+impl Rule {
+    /// The peers that count in a direction.
+    pub fn peers(&self, direction: Direction) -> &[Peer] {
+        let peers = match direction {
+            Direction::Ingress => &self.from,
+            Direction::Egress => &self.to,
+        };
+        peers.as_deref().unwrap_or_default()
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]

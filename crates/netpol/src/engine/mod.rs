@@ -1,18 +1,46 @@
 //! Follows pods, namespaces and policies, and keeps what follows from them up to date.
+//!
+//! Objects are read into a [`world::World`] of small records. Whom policies are about and who their peers are is a
+//! *selection*; policies that mean the same share one, and each knows its members ([`follow`]). So a changed object
+//! touches only the selections that it enters or leaves, and what depends on those: summaries, or the rules of a
+//! [`node`]. Nothing depends on the order of events, except for the numbers of sets, chains and groups.
 
-use std::collections::BTreeSet;
+mod change;
+mod follow;
+mod index;
+mod meaning;
+mod namespaces;
+mod node;
+mod owners;
+mod pods;
+mod policies;
+mod selections;
+mod slots;
+mod text;
+mod verdicts;
+mod world;
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use self::node::Node;
+use self::slots::PolicyId;
+use self::text::Texts;
+use self::world::World;
 use crate::judge::{Question, Verdict};
 use crate::program::{Changes, Program};
 use crate::summary::Summary;
-use crate::{Name, Namespace, NetworkPolicy, Pod};
+use crate::{Name, Namespace, NetworkPolicy, Pod, versions};
+
+pub(crate) use self::meaning::isolates;
 
 /// What an engine is to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
     /// All pods: for verdicts and summaries.
     Cluster,
-    /// The rules of one node: policies that select no pod of it cost next to nothing.
+    /// The rules of one node: policies that select no pod of it cost next to nothing. Verdicts and summaries know only
+    /// the pods of the node as those that policies are about.
     Node(String),
 }
 
@@ -24,69 +52,139 @@ pub struct Knowledge {
     pub sctp: bool,
 }
 
+impl Knowledge {
+    /// All that there is to know.
+    pub fn all() -> Knowledge {
+        Knowledge {
+            versions: versions::ALL.map(str::to_owned).into(),
+            sctp: true,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub struct Engine {
-    scope: Scope,
     knowledge: Knowledge,
+    texts: Texts,
+    world: World,
+    node: Node,
+    touched: BTreeSet<PolicyId>,
+    touched_and_gone: BTreeSet<Arc<Name>>,
 }
 
 impl Engine {
     pub fn new(scope: Scope, knowledge: Knowledge) -> Engine {
-        Engine { scope, knowledge }
+        let mut texts = Texts::default();
+        let name = match scope {
+            Scope::Cluster => None,
+            Scope::Node(name) => Some(texts.intern(&name)),
+        };
+        Engine {
+            knowledge,
+            texts,
+            world: World::default(),
+            node: Node::new(name),
+            touched: BTreeSet::new(),
+            touched_and_gone: BTreeSet::new(),
+        }
     }
 
-    pub fn set_namespace(&mut self, _namespace: &Namespace) {}
+    pub fn set_namespace(&mut self, namespace: &Namespace) {
+        self.change_namespace(namespace);
+    }
 
-    pub fn remove_namespace(&mut self, _name: &str) {}
+    pub fn remove_namespace(&mut self, name: &str) {
+        self.forget_namespace(name);
+    }
 
     /// A new pod, or what is known of one now.
-    pub fn set_pod(&mut self, _pod: &Pod) {}
+    pub fn set_pod(&mut self, pod: &Pod) {
+        self.change_pod(pod);
+    }
 
-    pub fn remove_pod(&mut self, _name: &Name) {}
+    pub fn remove_pod(&mut self, name: &Name) {
+        self.forget_pod(name);
+    }
 
-    pub fn set_policy(&mut self, _policy: &NetworkPolicy) {}
+    pub fn set_policy(&mut self, policy: &NetworkPolicy) {
+        self.change_policy(policy);
+    }
 
-    pub fn remove_policy(&mut self, _name: &Name) {}
+    pub fn remove_policy(&mut self, name: &Name) {
+        self.forget_policy(name);
+    }
 
-    /// The names of all that there is, for what is compared with a new list.
+    /// The names of all that there is, for what is compared with a new list. Pods that have finished are as if they were
+    /// not there.
     pub fn pods(&self) -> impl Iterator<Item = &Name> {
-        std::iter::empty()
+        self.world.pods.names()
     }
 
     pub fn policies(&self) -> impl Iterator<Item = &Name> {
-        std::iter::empty()
+        self.world.policies.names()
     }
 
     pub fn namespaces(&self) -> impl Iterator<Item = &str> {
-        std::iter::empty()
+        self.world.namespaces.known()
     }
 
-    /// `None` if an end is a pod that is not there, or has no address.
-    pub fn judge(&self, _question: &Question) -> Option<Verdict> {
-        None
+    /// What is said of a connection, for each pair of the ends' addresses of one family. An address that another pod has
+    /// by now is not an address of a pod any more. `None` if there is no pair: an end is a pod that is not there, or has
+    /// no address, or none of the other's family.
+    pub fn judge(&self, question: &Question) -> Option<Verdict> {
+        self.world.judge(question)
     }
 
-    pub fn summary(&self, _policy: &Name) -> Option<Summary> {
-        None
+    pub fn summary(&self, policy: &Name) -> Option<Summary> {
+        let id = self.world.policies.find(policy)?;
+        let meaning = &self.world.policies[id].meaning;
+        let selections = &self.world.selections;
+        let (mut nodes, mut unplaced) = (BTreeMap::new(), 0);
+        for pod in &selections[meaning.target].members {
+            match &self.world.pods[*pod].facts.node {
+                Some(node) => *nodes.entry(node.as_ref()).or_default() += 1,
+                None => unplaced += 1,
+            }
+        }
+        let nodes = nodes.into_iter();
+        Some(Summary {
+            uid: meaning.uid.to_string(),
+            generation: meaning.generation,
+            min_version: meaning.min_version.to_string(),
+            nodes: nodes
+                .map(|(node, count)| (node.to_owned(), count))
+                .collect(),
+            unplaced,
+            traffic: meaning.traffic(|peer| !selections[peer].members.is_empty()),
+            flaws: meaning.flaws.to_vec(),
+        })
     }
 
-    /// Policies of which a summary may have changed since it was last asked; those that are gone too.
+    /// Policies of which a summary may have changed since it was last asked; those that are gone too. Nothing is noted
+    /// for a single node.
     pub fn take_touched(&mut self) -> BTreeSet<Name> {
-        BTreeSet::new()
+        let touched = std::mem::take(&mut self.touched).into_iter();
+        let touched = touched.map(|id| self.world.policies[id].name.clone());
+        let gone = std::mem::take(&mut self.touched_and_gone);
+        let names = touched.chain(gone);
+        names.map(|name| (*name).clone()).collect()
     }
 
     /// How the rules of the node have changed since this was last asked.
     pub fn take_changes(&mut self) -> Changes {
-        Changes::default()
+        let changes = self.node.catch_up(&self.world);
+        self.forget_idle();
+        changes
     }
 
     /// All rules of the node as of the last [`Engine::take_changes`].
     pub fn program(&self) -> &Program {
-        unimplemented!()
+        &self.node.program
     }
 
     /// The policies that select pods of this node, with uid and generation, as of the last [`Engine::take_changes`].
     pub fn applied(&self) -> impl Iterator<Item = (&Name, &str, i64)> {
-        std::iter::empty()
+        let applied = self.node.applied.iter();
+        applied.map(|(name, applied)| (&**name, &*applied.uid, applied.generation))
     }
 }

@@ -4,6 +4,8 @@
 //! isolated in that direction. Who is found is in a group: a distinct set of policies, any of which may allow the
 //! connection by one of its rules; otherwise it is denied.
 
+mod kernel;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 

@@ -1,0 +1,264 @@
+//! Which pods are in which selections, as both change.
+
+use rhumb_meta::labels::Selector;
+
+use super::Engine;
+use super::selections::{Key, Place};
+use super::slots::{NamespaceId, PodId, PolicyId, SelectionId};
+
+/// Where the pods of a selection are, as it is read.
+pub(super) enum Where<'a> {
+    Namespace(&'a str),
+    Selector(&'a Selector),
+}
+
+impl Engine {
+    pub(super) fn hold_selection(
+        &mut self,
+        place: Where<'_>,
+        pods: Selector,
+        is_local: bool,
+    ) -> SelectionId {
+        let namespaces = &mut self.world.namespaces;
+        let place = match place {
+            Where::Namespace(name) => Place::Exactly(namespaces.hold(name, &mut self.texts)),
+            Where::Selector(selector) => Place::Selected(namespaces.hold_selector(selector)),
+        };
+        let (id, is_new) = self.world.selections.hold(Key {
+            place,
+            pods,
+            is_local,
+        });
+        if !is_new {
+            self.release_place(place);
+        }
+        id
+    }
+
+    fn release_place(&mut self, place: Place) {
+        match place {
+            Place::Exactly(namespace) => self.world.namespaces.release(namespace),
+            Place::Selected(selector) => self.world.namespaces.release_selector(selector),
+        }
+    }
+
+    pub(super) fn release_selection(&mut self, id: SelectionId) {
+        self.world.selections[id].holders -= 1;
+        self.forget_unused(id);
+    }
+
+    /// Its members are needed once more.
+    pub(super) fn use_selection(&mut self, id: SelectionId) {
+        let selection = &mut self.world.selections[id];
+        selection.users += 1;
+        if !selection.is_followed {
+            selection.is_followed = true;
+            self.follow(id);
+        }
+    }
+
+    /// On a node it is followed until the kernel has been told: whoever comes back in between finds it as it was.
+    pub(super) fn disuse_selection(&mut self, id: SelectionId) {
+        let selection = &mut self.world.selections[id];
+        selection.users -= 1;
+        if selection.users > 0 {
+            return;
+        }
+        match self.node.name {
+            Some(_) => self.node.idle.push(id),
+            None => self.unfollow(id),
+        }
+    }
+
+    /// Forgets what nobody has needed since the kernel was told.
+    pub(super) fn forget_idle(&mut self) {
+        for id in std::mem::take(&mut self.node.idle) {
+            let selection = &self.world.selections[id];
+            if selection.is_followed && selection.users == 0 {
+                self.unfollow(id);
+                self.forget_unused(id);
+            }
+        }
+    }
+
+    fn forget_unused(&mut self, id: SelectionId) {
+        let selection = &self.world.selections[id];
+        if selection.holders == 0 && !selection.is_followed {
+            let selection = self.world.selections.remove(id);
+            self.release_place(selection.key.place);
+        }
+    }
+
+    fn follow(&mut self, id: SelectionId) {
+        let key = self.world.selections[id].key.clone();
+        let (world, texts) = (&mut self.world, &mut self.texts);
+        if let Place::Selected(selector) = key.place {
+            world.namespaces.use_selector(selector, texts);
+        }
+        let index = &mut world.selections.index;
+        index.insert(key.place, &key.pods, id, texts);
+        for pod in self.candidates(&key) {
+            if self.is_picked(&key, pod) {
+                self.join(id, pod);
+            }
+        }
+    }
+
+    fn unfollow(&mut self, id: SelectionId) {
+        let key = self.world.selections[id].key.clone();
+        self.world.selections[id].is_followed = false;
+        let index = &mut self.world.selections.index;
+        index.remove(key.place, &key.pods, id, &mut self.texts);
+        for pod in std::mem::take(&mut self.world.selections[id].members) {
+            let selections = &mut self.world.pods[pod].selections;
+            if let Ok(at) = selections.binary_search(&id) {
+                selections.remove(at);
+            }
+        }
+        if let Place::Selected(selector) = key.place {
+            let namespaces = &mut self.world.namespaces;
+            namespaces.disuse_selector(selector, &mut self.texts);
+        }
+    }
+
+    /// A short list that has all pods that may be picked.
+    fn candidates(&self, key: &Key) -> Vec<PodId> {
+        let namespaces = &self.world.namespaces;
+        let places: Vec<NamespaceId> = match key.place {
+            Place::Exactly(namespace) => vec![namespace],
+            Place::Selected(selector) => {
+                let picked = &namespaces.selector(selector).namespaces;
+                picked.iter().copied().collect()
+            }
+        };
+        let count = places.iter().map(|id| namespaces[*id].pods.len()).sum();
+        if key.is_local && self.node.pods.len() < count {
+            return self.node.pods.iter().copied().collect();
+        }
+        let postings = &self.world.pods.postings;
+        let by_labels = postings.candidates(&key.pods, &self.texts, count);
+        by_labels.unwrap_or_else(|| {
+            let pods = places.iter().flat_map(|id| &namespaces[*id].pods);
+            pods.copied().collect()
+        })
+    }
+
+    fn is_picked(&self, key: &Key, pod: PodId) -> bool {
+        let is_here = !key.is_local || self.is_local(pod);
+        is_here && self.world.picks(key, pod)
+    }
+
+    /// Whether the pod is on the node that the engine is for.
+    pub(super) fn is_local(&self, pod: PodId) -> bool {
+        self.node.name.is_some() && self.world.pods[pod].facts.node == self.node.name
+    }
+
+    /// Brings the selections of a pod, which has changed or the namespace of which has, up to date.
+    pub(super) fn select_again(&mut self, pod: PodId) {
+        let now = self.selections_of(pod);
+        let before = self.world.pods[pod].selections.clone();
+        for selection in &before {
+            if now.binary_search(selection).is_err() {
+                self.leave(*selection, pod);
+            }
+        }
+        for selection in &now {
+            if before.binary_search(selection).is_err() {
+                self.join(*selection, pod);
+            }
+        }
+    }
+
+    /// Those that pick the pod by what is known of it now, in order.
+    fn selections_of(&self, id: PodId) -> Vec<SelectionId> {
+        let pod = &self.world.pods[id];
+        if pod.facts.is_host_network {
+            return Vec::new();
+        }
+        let selectors = &self.world.namespaces[pod.namespace].selectors;
+        let selected = selectors.iter().map(|selector| Place::Selected(*selector));
+        let places = std::iter::once(Place::Exactly(pod.namespace)).chain(selected);
+        let selections = &self.world.selections;
+        let candidates =
+            places.flat_map(|place| selections.index.candidates(place, &pod.facts.labels));
+        let mut picked: Vec<SelectionId> = candidates
+            .filter(|selection| self.is_picked(&selections[*selection].key, id))
+            .collect();
+        picked.sort_unstable();
+        picked
+    }
+
+    fn join(&mut self, selection: SelectionId, pod: PodId) {
+        let selections = &mut self.world.pods[pod].selections;
+        if let Err(at) = selections.binary_search(&selection) {
+            selections.insert(at, selection);
+        }
+        let members = &mut self.world.selections[selection].members;
+        members.insert(pod);
+        let is_first = members.len() == 1;
+        self.note_member(selection, pod, is_first);
+    }
+
+    pub(super) fn leave(&mut self, selection: SelectionId, pod: PodId) {
+        let selections = &mut self.world.pods[pod].selections;
+        if let Ok(at) = selections.binary_search(&selection) {
+            selections.remove(at);
+        }
+        let members = &mut self.world.selections[selection].members;
+        members.remove(&pod);
+        let was_last = members.is_empty();
+        self.note_member(selection, pod, was_last);
+    }
+
+    /// A pod has joined or left; `is_edge` if there was nobody else before, or is nobody now.
+    fn note_member(&mut self, id: SelectionId, pod: PodId, is_edge: bool) {
+        let selection = &self.world.selections[id];
+        if self.node.name.is_none() {
+            self.touched.extend(&selection.targeted_by);
+            if is_edge {
+                self.touched.extend(&selection.peer_of);
+            }
+            return;
+        }
+        let addresses = &self.world.pods[pod].facts.addresses;
+        self.node.note_elements(id, addresses);
+        if selection.key.is_local {
+            self.node.stale.addresses.extend(addresses);
+        }
+        if is_edge {
+            self.node.stale.activity.extend(&selection.targeted_by);
+        }
+    }
+
+    /// The policy needs to know who its peers are from now on, or no more.
+    pub(super) fn settle(&mut self, id: PolicyId) {
+        let policy = &self.world.policies[id];
+        let meaning = &policy.meaning;
+        let has_targets = !self.world.selections[meaning.target].members.is_empty();
+        let is_active = match self.node.name {
+            Some(_) => meaning.is_understood && has_targets,
+            None => true,
+        };
+        if is_active == policy.is_active {
+            return;
+        }
+        let needs: Vec<SelectionId> = meaning.needs().collect();
+        for selection in needs {
+            if is_active {
+                self.use_selection(selection);
+            } else {
+                self.disuse_selection(selection);
+            }
+        }
+        self.world.policies[id].is_active = is_active;
+    }
+
+    /// Does so for all policies of which the pods have come or gone. Called at the end of each change.
+    pub(super) fn settle_all(&mut self) {
+        for policy in std::mem::take(&mut self.node.stale.activity) {
+            let name = self.world.policies[policy].name.clone();
+            self.node.stale.policies.insert(name);
+            self.settle(policy);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Who has an address: one pod, or a node.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use super::pods::{Facts, Pods};
+use super::slots::{IdMap, PodId};
+use super::text::Text;
+
+/// The pods that claim each address. Who of them has it follows from the pods alone, whichever was seen first.
+#[derive(Debug, Default)]
+pub(crate) struct Owners {
+    claims: HashMap<IpAddr, Claims>,
+}
+
+#[derive(Debug)]
+struct Claims {
+    owner: PodId,
+    others: Vec<PodId>,
+}
+
+impl Owners {
+    pub(crate) fn of(&self, address: IpAddr) -> Option<PodId> {
+        self.claims.get(&address).map(|claims| claims.owner)
+    }
+
+    pub(crate) fn claim(&mut self, address: IpAddr, pod: PodId, pods: &Pods) {
+        let Some(claims) = self.claims.get_mut(&address) else {
+            let claims = Claims {
+                owner: pod,
+                others: Vec::new(),
+            };
+            self.claims.insert(address, claims);
+            return;
+        };
+        if pods.outranks(pod, claims.owner) {
+            claims.others.push(claims.owner);
+            claims.owner = pod;
+        } else {
+            claims.others.push(pod);
+        }
+    }
+
+    pub(crate) fn release(&mut self, address: IpAddr, pod: PodId, pods: &Pods) {
+        let Some(claims) = self.claims.get_mut(&address) else {
+            return;
+        };
+        if claims.owner != pod {
+            claims.others.retain(|other| *other != pod);
+            return;
+        }
+        let mut heir = 0;
+        for at in 1..claims.others.len() {
+            if pods.outranks(claims.others[at], claims.others[heir]) {
+                heir = at;
+            }
+        }
+        if claims.others.is_empty() {
+            self.claims.remove(&address);
+        } else {
+            claims.owner = claims.others.swap_remove(heir);
+        }
+    }
+}
+
+/// The addresses of each node, as its pods tell them: how many of them say so.
+#[derive(Debug, Default)]
+pub(crate) struct Nodes {
+    by_name: IdMap<Text, HashMap<IpAddr, usize>>,
+}
+
+impl Nodes {
+    pub(crate) fn insert(&mut self, pod: &Facts) {
+        let Some(node) = &pod.node else {
+            return;
+        };
+        for address in told(pod) {
+            let addresses = self.by_name.entry(node.clone()).or_default();
+            *addresses.entry(address).or_default() += 1;
+        }
+    }
+
+    pub(crate) fn remove(&mut self, pod: &Facts) {
+        let Some(node) = &pod.node else {
+            return;
+        };
+        let Some(addresses) = self.by_name.get_mut(node) else {
+            return;
+        };
+        for address in told(pod) {
+            let Some(count) = addresses.get_mut(&address) else {
+                continue;
+            };
+            *count -= 1;
+            if *count == 0 {
+                addresses.remove(&address);
+            }
+        }
+        if addresses.is_empty() {
+            self.by_name.remove(node);
+        }
+    }
+
+    /// Whether an address, which is no pod's, is that of the node that the pod is on.
+    pub(crate) fn is_own(&self, pod: &Facts, address: IpAddr) -> bool {
+        let of_node = || self.by_name.get(pod.node.as_ref()?)?.get(&address);
+        pod.host_addresses.contains(&address) || of_node().is_some()
+    }
+}
+
+/// The addresses of its node that a pod tells.
+fn told(pod: &Facts) -> impl Iterator<Item = IpAddr> {
+    let own = pod.is_host_network.then_some(&pod.addresses);
+    let own = own.into_iter().flatten();
+    pod.host_addresses.iter().chain(own).copied()
+}

@@ -1,0 +1,187 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn check(spec: Value, want: &[(&str, &str)]) {
+    let read: PolicySpec = serde_json::from_value(spec.clone()).expect("a policy");
+    let flaws = find(&read);
+    let got: Vec<(&str, &str)> = flaws
+        .iter()
+        .map(|flaw| (flaw.reason, flaw.message.as_str()))
+        .collect();
+    assert_eq!(got, want, "{spec}");
+}
+
+fn check_block(block: Value, want: &[(&str, &str)]) {
+    check(json!({"ingress": [{"from": [{"ipBlock": block}]}]}), want);
+}
+
+#[test]
+fn ambiguous_blocks_say_how_they_are_read() {
+    let reason = "AmbiguousCIDR";
+    check_block(json!({"cidr": "192.168.1.0/24"}), &[]);
+    check_block(
+        json!({"cidr": "192.168.1.5/24", "except": ["192.168.1.9/28", "192.168.1.64/32"]}),
+        &[
+            (
+                reason,
+                "Interpreting 192.168.1.5/24 as 192.168.1.0/24 rather than 192.168.1.5/32",
+            ),
+            (
+                reason,
+                "Interpreting 192.168.1.9/28 as 192.168.1.0/28 rather than 192.168.1.9/32",
+            ),
+        ],
+    );
+    check_block(
+        json!({"cidr": "fd00::1/8"}),
+        &[(
+            reason,
+            "Interpreting fd00::1/8 as fd00::/8 rather than fd00::1/128",
+        )],
+    );
+}
+
+#[test]
+fn excepts_are_to_take_a_part_away() {
+    let at = "spec.ingress[0].from[0].ipBlock";
+    let outside =
+        format!("{at}.except[1]: 11.0.0.0/8 is not in 10.0.0.0/8, and takes nothing away");
+    check_block(
+        json!({"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16", "11.0.0.0/8"]}),
+        &[("ExceptOutsideBlock", &outside)],
+    );
+    let covered = format!("{at} matches nothing: except takes away all of 10.0.0.0/8");
+    for except in [
+        json!(["10.0.0.0/8"]),
+        json!(["0.0.0.0/0"]),
+        json!(["10.0.0.0/9", "10.128.0.0/9"]),
+    ] {
+        check_block(
+            json!({"cidr": "10.0.0.0/8", "except": except}),
+            &[("ExceptCoversBlock", &covered)],
+        );
+    }
+}
+
+#[test]
+fn blocks_that_cannot_be_read_are_named() {
+    let at = "spec.ingress[0].from[0].ipBlock";
+    let cidr = format!("{at}.cidr: \"10\" is not a block such as 10.0.0.0/8, and matches nothing");
+    let except =
+        format!("{at}.except[0]: \"x\" is not a block such as 10.0.0.0/8, and takes nothing away");
+    check_block(
+        json!({"cidr": "10", "except": ["x"]}),
+        &[("UnreadableCIDR", &cidr), ("UnreadableCIDR", &except)],
+    );
+}
+
+#[test]
+fn rules_that_count_for_nothing_are_named() {
+    check(
+        json!({"policyTypes": ["Egress"], "ingress": [{}]}),
+        &[(
+            "RulesIgnored",
+            "spec.ingress counts for nothing: spec.policyTypes leaves Ingress out",
+        )],
+    );
+    check(json!({"policyTypes": ["Egress"], "ingress": []}), &[]);
+    check(json!({"egress": [{}]}), &[]);
+}
+
+#[test]
+fn a_range_of_ports_that_ends_before_it_begins_is_named() {
+    let ports =
+        json!([{"port": 9, "endPort": 9}, {"port": 9, "endPort": 8}, {"port": "a", "endPort": 8}]);
+    check(
+        json!({"egress": [{"ports": ports}]}),
+        &[(
+            "PortRangeEmpty",
+            "spec.egress[0].ports[1]: endPort 8 is below port 9, so no port is meant",
+        )],
+    );
+}
+
+/// All labels that selectors about `a` and `b` can tell apart.
+fn all_labels() -> Vec<Vec<(&'static str, &'static str)>> {
+    let values = ["", "x", "y", "other"];
+    let mut all = Vec::new();
+    for a in 0..=values.len() {
+        for b in 0..=values.len() {
+            let a = values.get(a).map(|value| ("a", *value));
+            let b = values.get(b).map(|value| ("b", *value));
+            all.push(a.into_iter().chain(b).collect());
+        }
+    }
+    all
+}
+
+#[test]
+fn a_selector_never_matches_if_no_labels_meet_it() {
+    let expressions: Vec<Value> = ["a", "b"]
+        .into_iter()
+        .flat_map(|key| {
+            let expression = move |operator: &str, values: Value| json!({"key": key, "operator": operator, "values": values});
+            [
+                expression("In", json!(["x"])),
+                expression("In", json!(["x", "y"])),
+                expression("In", json!([])),
+                expression("NotIn", json!(["x"])),
+                expression("NotIn", json!(["y", ""])),
+                expression("Exists", json!([])),
+                expression("DoesNotExist", json!([])),
+                expression("Near", json!(["x"])),
+            ]
+        })
+        .collect();
+    let labels = all_labels();
+    let match_labels = [json!({}), json!({"a": "x"}), json!({"b": ""})];
+    for match_labels in &match_labels {
+        for first in &expressions {
+            for second in &expressions {
+                for third in &expressions {
+                    let selector = json!({"matchLabels": match_labels, "matchExpressions": [first, second, third]});
+                    check_selector(&selector, &labels);
+                }
+            }
+        }
+    }
+}
+
+fn check_selector(selector: &Value, labels: &[Vec<(&str, &str)>]) {
+    use rhumb_meta::LabelSelector;
+    let spec: PolicySpec =
+        serde_json::from_value(json!({"podSelector": selector})).expect("a policy");
+    let read = LabelSelector::to_selector(spec.pod_selector.as_ref());
+    let can_match = read.is_ok_and(|read| labels.iter().any(|labels| read.matches(labels)));
+    let flaws = find(&spec);
+    assert_eq!(flaws.is_empty(), can_match, "{selector} {flaws:?}");
+    for flaw in flaws {
+        assert_eq!(flaw.reason, "SelectorNeverMatches");
+        assert!(
+            flaw.message
+                .starts_with("spec.podSelector can never match: ")
+        );
+    }
+}
+
+#[test]
+fn selectors_are_named_by_where_they_are() {
+    let never = json!({"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "app", "operator": "In", "values": ["db"]}]});
+    let why = "can never match: no value of the label app meets all that is asked of it";
+    let messages = [
+        format!("spec.podSelector {why}"),
+        format!("spec.egress[1].to[1].podSelector {why}"),
+        format!("spec.egress[1].to[1].namespaceSelector {why}"),
+    ];
+    let want = messages
+        .each_ref()
+        .map(|message| ("SelectorNeverMatches", message.as_str()));
+    check(
+        json!({"podSelector": never, "egress": [{}, {"to": [
+            {"podSelector": {}},
+            {"podSelector": never, "namespaceSelector": never},
+        ]}]}),
+        &want,
+    );
+}

@@ -1,0 +1,95 @@
+//! Which release a policy needs, where its object does not say it.
+
+use crate::objects::{Peer, PolicySpec, Port, Rule};
+
+/// Every version, in order.
+pub(crate) const ALL: [&str; 6] = ["1.3", "1.8", "1.9", "1.11", "1.12", "1.21"];
+
+/// The version in the object, or the one of the newest feature that the policy uses.
+pub(crate) fn needed(spec: &PolicySpec) -> &str {
+    let stated = spec.min_version.as_deref();
+    stated
+        .filter(|version| !version.is_empty())
+        .unwrap_or_else(|| derive(spec))
+}
+
+fn derive(spec: &PolicySpec) -> &'static str {
+    let ports = || rules(spec).flat_map(|rule| rule.ports.iter().flatten());
+    let is_sctp = |port: &Port| port.protocol.as_deref() == Some("SCTP");
+    let has_both = |peer: &Peer| peer.pod_selector.is_some() && peer.namespace_selector.is_some();
+    if ports().any(|port| port.end_port.is_some()) {
+        "1.21"
+    } else if ports().any(is_sctp) {
+        "1.12"
+    } else if peers(spec).any(has_both) {
+        "1.11"
+    } else if peers(spec).any(is_ipv6) {
+        "1.9"
+    } else if has_egress(spec) || peers(spec).any(|peer| peer.ip_block.is_some()) {
+        "1.8"
+    } else {
+        "1.3"
+    }
+}
+
+/// Types are always filled in, so only `Egress` among them says something.
+fn has_egress(spec: &PolicySpec) -> bool {
+    let mut types = spec.policy_types.iter().flatten();
+    types.any(|kind| kind == "Egress")
+        || spec.egress.as_ref().is_some_and(|rules| !rules.is_empty())
+}
+
+fn is_ipv6(peer: &Peer) -> bool {
+    let block = peer.ip_block.iter();
+    let mut texts = block.flat_map(|block| block.cidr.iter().chain(block.except.iter().flatten()));
+    texts.any(|text| text.contains(':'))
+}
+
+fn rules(spec: &PolicySpec) -> impl Iterator<Item = &Rule> {
+    spec.ingress.iter().chain(&spec.egress).flatten()
+}
+
+fn peers(spec: &PolicySpec) -> impl Iterator<Item = &Peer> {
+    let from = spec.ingress.iter().flatten().flat_map(|rule| &rule.from);
+    let to = spec.egress.iter().flatten().flat_map(|rule| &rule.to);
+    from.chain(to).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn check(spec: Value, want: &str) {
+        let read: PolicySpec = serde_json::from_value(spec.clone()).expect("a policy");
+        assert_eq!(needed(&read), want, "{spec}");
+    }
+
+    #[test]
+    fn a_policy_needs_the_version_of_its_newest_feature() {
+        check(json!({}), "1.3");
+        check(json!({"policyTypes": ["Ingress"], "egress": []}), "1.3");
+        check(json!({"policyTypes": ["Egress"]}), "1.8");
+        check(json!({"egress": [{}]}), "1.8");
+        let block = |cidr: &str| json!({"ingress": [{"from": [{"ipBlock": {"cidr": cidr}}]}]});
+        check(block("10.0.0.0/8"), "1.8");
+        check(block("fd00::/8"), "1.9");
+        let both = json!({"podSelector": {}, "namespaceSelector": {}});
+        check(json!({"ingress": [{"from": [both]}]}), "1.11");
+        check(
+            json!({"ingress": [{"ports": [{"protocol": "SCTP"}]}]}),
+            "1.12",
+        );
+        check(
+            json!({"egress": [{"ports": [{"port": 1, "endPort": 2}]}]}),
+            "1.21",
+        );
+    }
+
+    #[test]
+    fn what_the_object_says_comes_first() {
+        check(json!({"minVersion": "1.37-alpha.1"}), "1.37-alpha.1");
+        check(json!({"minVersion": ""}), "1.3");
+    }
+}
