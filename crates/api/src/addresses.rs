@@ -157,6 +157,22 @@ pub fn validate_canonical(address: &View<'_>, errors: &mut ErrorList) {
 
 /// Checks a block in a field that once took lax ones; `strict` refuses those.
 pub fn validate_block(block: &View<'_>, strict: bool, errors: &mut ErrorList) {
+    let before = errors.len();
+    validate_written_block(block, strict, errors);
+    let Some(written) = Block::parse_lax(block.str()).filter(|_| errors.len() == before) else {
+        return;
+    };
+    if strict && written.masked().address != written.address {
+        checks::invalid_text(
+            block,
+            errors,
+            "must not have bits set beyond the prefix length",
+        );
+    }
+}
+
+/// As [`validate_block`], for a field that may have bits beyond the prefix length.
+pub fn validate_written_block(block: &View<'_>, strict: bool, errors: &mut ErrorList) {
     let text = block.str();
     let Some(written) = Block::parse_lax(text) else {
         let detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
@@ -173,12 +189,6 @@ pub fn validate_block(block: &View<'_>, strict: bool, errors: &mut ErrorList) {
         );
     } else if is_v4_within_v6(&written.address) {
         checks::invalid_text(block, errors, "must not have an IPv4-mapped IPv6 address");
-    } else if written.masked().address != written.address {
-        checks::invalid_text(
-            block,
-            errors,
-            "must not have bits set beyond the prefix length",
-        );
     }
 }
 
@@ -350,6 +360,10 @@ mod tests {
         check(strict, "::ffff:1.2.3.0/120", &[mapped]);
         let beyond = "must not have bits set beyond the prefix length";
         check(strict, "192.168.1.5/24", &[beyond]);
+        let written: Check = |view, errors| validate_written_block(view, true, errors);
+        check(written, "192.168.1.5/24", &[]);
+        check(written, "10.0.0.5/08", &[zeros]);
+        check(written, "::ffff:1.2.3.4/120", &[mapped]);
     }
 
     #[test]

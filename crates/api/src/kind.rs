@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rhumb_meta::{GroupResource, GroupVersionKind};
 
+use crate::gates::Feature;
 use crate::rules::NoRules;
 use crate::table::Printer;
 use crate::{Gates, Object, Rules, printers};
@@ -67,6 +68,16 @@ pub struct Writes {
     pub ignores_dependents: bool,
     /// What a client is told that leaves orphans without having said so.
     pub orphan_warning: Option<&'static str>,
+    /// Fields that the schema does not know are refused, whatever the client wants done about them.
+    pub known_fields_only: Option<KnownFieldsOnly>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownFieldsOnly {
+    /// While it is off, clients say what is done about unknown fields.
+    pub gate: Feature,
+    /// As clients are told.
+    pub reason: &'static str,
 }
 
 impl Default for Writes {
@@ -80,6 +91,7 @@ impl Default for Writes {
             orphans_dependents: false,
             ignores_dependents: false,
             orphan_warning: None,
+            known_fields_only: None,
         }
     }
 }
@@ -378,6 +390,12 @@ impl Kind {
         self
     }
 
+    /// An object without some of its fields would mean something else than its author does.
+    pub fn known_fields_only(mut self, gate: Feature, reason: &'static str) -> Kind {
+        self.writes.known_fields_only = Some(KnownFieldsOnly { gate, reason });
+        self
+    }
+
     /// Another version it is served in.
     pub fn also(
         mut self,
@@ -448,6 +466,12 @@ impl Kind {
         self.subresources
             .iter()
             .any(|subresource| subresource.kind == SubresourceKind::Status)
+    }
+
+    /// Why unknown fields are refused whatever the client asks for, if they are.
+    pub fn refuses_unknown_fields(&self, gates: &Gates) -> Option<&'static str> {
+        let only = self.writes.known_fields_only?;
+        gates.enabled(only.gate).then_some(only.reason)
     }
 
     pub fn served(&self, version: &str) -> Option<&Served> {

@@ -38,8 +38,8 @@ mod workloads;
 
 pub use gates::Gates;
 pub use kind::{
-    Conversion, Generation, Kind, Mend, NameRule, Scope, Selectable, Served, Subresource,
-    SubresourceKind, Verb, Writes,
+    Conversion, Generation, Kind, KnownFieldsOnly, Mend, NameRule, Scope, Selectable, Served,
+    Subresource, SubresourceKind, Verb, Writes,
 };
 pub use kinds::service_allocation;
 pub use rules::{Request, Rules};

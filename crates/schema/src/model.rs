@@ -17,7 +17,7 @@ pub struct Table {
 }
 
 /// A type of a [`Table`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TypeId(pub(crate) u32);
 
 /// An object with named fields.

@@ -14,6 +14,7 @@ mod discovery;
 mod events;
 mod flowcontrol;
 mod human;
+mod network_policy;
 mod networking;
 mod node;
 mod part;

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::core::load_balancer;
 use super::part::Part;
-use super::{AGE, NAME, age, name, selector_or_none};
+use super::{AGE, NAME, age, name, network_policy, selector_or_none};
 use crate::table::{Column, Printer};
 
 pub(super) fn of(kind: &str) -> Option<Printer> {
@@ -86,7 +86,14 @@ const NETWORK_POLICY: Printer = Printer::new(
     &[
         NAME,
         Column::text("Pod-Selector", "Which pods it is about."),
+        Column::text(
+            "Status",
+            "What became of it, as far as those who enforce it have told.",
+        ),
         AGE,
+        Column::text("Policy-Types", "The directions of traffic it is about.").wide(),
+        Column::text("Min-Version", "The version one must know to enforce it.").wide(),
+        Column::text("Message", "More about its status.").wide(),
     ],
     |object, now| {
         let object = Part::Root(object);
@@ -97,7 +104,16 @@ const NETWORK_POLICY: Printer = Printer::new(
         } else {
             "<none>".to_string()
         };
-        vec![name(object), selector.into(), age(object, now)]
+        let state = network_policy::state(object);
+        vec![
+            name(object),
+            selector.into(),
+            json!(state.word),
+            age(object, now),
+            object.at("spec.policyTypes").join(None, ",").into(),
+            json!(object.at("spec.minVersion").str()),
+            json!(state.message),
+        ]
     },
 );
 

@@ -57,15 +57,25 @@ impl Attributes<'_> {
     /// What somebody made of the object under these names, with its defaults, in the form in which it was admitted.
     pub(super) fn taken_back(&self, names: &Names, patched: &Value) -> Result<Object, Status> {
         let api = self.call.api;
+        let shape = self.shape(names)?;
+        let refusal = match &shape {
+            Shape::Stored(resource, ..) => resource.kind.refuses_unknown_fields(&api.gates),
+            Shape::Sent(_) => None,
+        };
         let options = rhumb_schema::Options {
-            strict: false,
+            strict: refusal.is_some(),
             whole: true,
         };
         let decode = |schema: TypeId| {
-            let decoded = rhumb_schema::decode_value(api.table, schema, patched, options);
-            decoded
-                .map(|decoded| named(decoded.object, &names.kind))
-                .map_err(Status::internal_error)
+            let decoded = rhumb_schema::decode_value(api.table, schema, patched, options)
+                .map_err(Status::internal_error)?;
+            match refusal.filter(|_| !decoded.problems.is_empty()) {
+                Some(reason) => Err(Status::internal_error(format_args!(
+                    "what admission made of the object is refused: {} ({reason})",
+                    decoded.problems.join(", ")
+                ))),
+                None => Ok(named(decoded.object, &names.kind)),
+            }
         };
         let kind = &names.kind;
         for (field, own) in [
@@ -79,7 +89,7 @@ impl Attributes<'_> {
                 )));
             }
         }
-        match self.shape(names)? {
+        match shape {
             Shape::Stored(resource, version, storage) => {
                 let mut object = decode(version.schema)?;
                 api.to_stored(resource, version, storage, &mut object)?;

@@ -14,6 +14,8 @@ pub enum FieldValidation {
     Ignore,
     Warn,
     Strict,
+    /// Refused whatever the client asks for; this is why.
+    Refuse(&'static str),
 }
 
 /// The options of create, update and patch.

@@ -8,6 +8,7 @@ use rhumb_schema::{Decoded, Options, TypeId};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::prepare::Part;
 use super::{Call, Version};
 use crate::request::{FieldValidation, MEDIA_NAMES, Media};
 
@@ -53,7 +54,7 @@ impl Call<'_> {
         let decoded = match media {
             Media::Json => self.decode_json(&self.body, expected, options),
             Media::Yaml => self.decode_yaml(expected, options),
-            Media::Protobuf => self.decode_protobuf(expected),
+            Media::Protobuf => self.decode_protobuf(expected, validation),
         };
         let decoded = decoded.map_err(|misfit| misfit.status(expected.kind, &self.body))?;
         self.tell(decoded.respelled);
@@ -127,19 +128,34 @@ impl Call<'_> {
         decode(expected.schema).map_err(|text| found.misfit(expected, text))
     }
 
-    fn decode_protobuf(&self, expected: Expected<'_>) -> Result<Decoded, Misfit> {
+    /// Upstream looks for unknown fields in texts only, so that here too only those are told of that are refused.
+    fn decode_protobuf(
+        &self,
+        expected: Expected<'_>,
+        validation: FieldValidation,
+    ) -> Result<Decoded, Misfit> {
         let (found, raw) = open(&self.body).map_err(Misfit::Unrecognized)?;
         let decode = |schema: TypeId| {
-            protobuf::decode(self.api.table, schema, raw)
-                .map(|object| Decoded {
-                    object,
-                    problems: Vec::new(),
-                    respelled: Vec::new(),
-                })
-                .map_err(|error| error.to_string())
+            let mut decoded = protobuf::decode_strictly(self.api.table, schema, raw)
+                .map_err(|error| error.to_string())?;
+            if !matches!(validation, FieldValidation::Refuse(_)) {
+                decoded.problems.clear();
+            }
+            Ok(decoded)
         };
         self.check_type(&found, expected, decode)?;
         decode(expected.schema).map_err(|text| found.misfit(expected, text))
+    }
+
+    /// What is done about unknown fields in objects of this resource's own kind: what the client asks for, unless
+    /// the kind knows better. A status decides about nothing.
+    pub(super) fn validation(&self, asked: FieldValidation, part: Part) -> FieldValidation {
+        let refused = self
+            .resource
+            .kind
+            .refuses_unknown_fields(&self.api.gates)
+            .filter(|_| part.is_main());
+        refused.map_or(asked, FieldValidation::Refuse)
     }
 
     /// Tells of unknown and duplicate fields, or refuses them.
@@ -148,17 +164,18 @@ impl Call<'_> {
         problems: &[String],
         validation: FieldValidation,
     ) -> Result<(), String> {
+        let refusal = || format!("strict decoding error: {}", problems.join(", "));
         match validation {
-            FieldValidation::Strict if !problems.is_empty() => {
-                Err(format!("strict decoding error: {}", problems.join(", ")))
-            }
+            _ if problems.is_empty() => Ok(()),
+            FieldValidation::Strict => Err(refusal()),
+            FieldValidation::Refuse(reason) => Err(format!("{} ({reason})", refusal())),
             FieldValidation::Warn => {
                 problems
                     .iter()
                     .for_each(|problem| self.warn(problem.clone()));
                 Ok(())
             }
-            _ => Ok(()),
+            FieldValidation::Ignore => Ok(()),
         }
     }
 

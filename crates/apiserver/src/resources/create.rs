@@ -5,6 +5,7 @@ use rhumb_meta::{ObjectKey, Status};
 use rhumb_store::{Error, Expect, Transaction};
 
 use super::get::parse_uint;
+use super::prepare::Part;
 use super::write::with;
 use super::{Call, Claim, Storage, render};
 use crate::admission;
@@ -24,7 +25,8 @@ const NAME_PREFIX_BYTES_MAX: usize = 58;
 
 pub(super) async fn create(call: &Call<'_>) -> Result<Reply, Status> {
     let options = WriteOptions::parse(call.query, "CreateOptions")?;
-    let mut object = call.decode(call.expected(), options.field_validation)?;
+    let validation = call.validation(options.field_validation, Part::Main);
+    let mut object = call.decode(call.expected(), validation)?;
     place(call, &mut object)?;
     call.to_stored(&mut object)?;
     let object = create_object(call, object, options.dry_run).await?;

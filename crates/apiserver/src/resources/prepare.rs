@@ -22,7 +22,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    fn is_main(self) -> bool {
+    pub(super) fn is_main(self) -> bool {
         matches!(self, Part::Main | Part::Admitted)
     }
 }

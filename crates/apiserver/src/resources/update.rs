@@ -16,7 +16,8 @@ use crate::request::WriteOptions;
 
 pub(super) async fn update(call: &Call<'_>, part: Part) -> Result<Reply, Status> {
     let options = WriteOptions::parse(call.query, "UpdateOptions")?;
-    let mut object = call.decode(call.expected(), options.field_validation)?;
+    let validation = call.validation(options.field_validation, part);
+    let mut object = call.decode(call.expected(), validation)?;
     place_in_namespace(call, &mut object)?;
     check_name(call, &object)?;
     call.to_stored(&mut object)?;

@@ -1,12 +1,13 @@
 //! The roles and bindings that every cluster begins with.
 //!
-//! They are those of v1.36 with its default feature gates. Where a cluster already has them, [`reconcile`] says
+//! They are those of v1.36 with its default feature gates, and those for what only rhumb has. Where a cluster already has them, [`reconcile`] says
 //! what is missing.
 
 mod bindings;
 mod cluster_roles;
 mod controllers;
 mod declare;
+mod ours;
 mod reconcile;
 
 use serde_json::{Map, Value, json};
@@ -32,7 +33,7 @@ pub struct BootstrapObject {
 /// All of them: cluster-wide roles first, then their bindings, then those of namespaces.
 pub fn objects() -> Vec<BootstrapObject> {
     let mut objects = Vec::new();
-    for declared in CLUSTER_ROLES {
+    for declared in CLUSTER_ROLES.iter().chain(ours::CLUSTER_ROLES) {
         objects.push(role_object(
             Kind::ClusterRole,
             "",
@@ -40,7 +41,7 @@ pub fn objects() -> Vec<BootstrapObject> {
             declared,
         ));
     }
-    for declared in CONTROLLER_ROLES {
+    for declared in controller_roles() {
         let name = format!("{PREFIX}{}", declared.name);
         objects.push(role_object(Kind::ClusterRole, "", name, declared));
     }
@@ -53,7 +54,7 @@ pub fn objects() -> Vec<BootstrapObject> {
             subjects,
         ));
     }
-    for declared in CONTROLLER_ROLES {
+    for declared in controller_roles() {
         let name = format!("{PREFIX}{}", declared.name);
         let subjects = [account("kube-system", declared.name)];
         objects.push(binding_object(
@@ -82,6 +83,10 @@ pub fn objects() -> Vec<BootstrapObject> {
         ));
     }
     objects
+}
+
+fn controller_roles() -> impl Iterator<Item = &'static Role> {
+    CONTROLLER_ROLES.iter().chain(ours::CONTROLLER_ROLES)
 }
 
 fn role_object(

@@ -34,7 +34,9 @@ fn the_first_policy_is_complete() {
     let objects = objects();
     let count = |kind| objects.iter().filter(|it| it.kind == kind).count();
     let counts = Kind::ALL.map(count);
-    assert_eq!(counts, [31 + 38, 12 + 38, 7, 7]);
+    let (ours, our_controllers) = (ours::CLUSTER_ROLES.len(), ours::CONTROLLER_ROLES.len());
+    let roles = 31 + 38 + ours + our_controllers;
+    assert_eq!(counts, [roles, 12 + 38 + our_controllers, 7, 7]);
     let names: BTreeSet<_> = objects
         .iter()
         .map(|it| (it.kind, it.namespace, &it.name))
@@ -70,12 +72,20 @@ fn the_first_policy_allows_what_components_and_people_need() {
     let scheduler = User::new("system:kube-scheduler", &[]);
     let gc = User::new(account("generic-garbage-collector"), &[]);
     let hpa = User::new(account("horizontal-pod-autoscaler"), &[]);
+    let reporter = User::new(account("networkpolicy-status-controller"), &[]);
     let ann = User::new("ann", &["system:authenticated"]);
     let nobody = User::anonymous();
     let pods = |user, verb| Attributes {
         namespace: "x",
         ..Attributes::resource(user, verb, "", "pods")
     };
+    let policies = |user, verb, subresource| Attributes {
+        namespace: "x",
+        subresource,
+        ..Attributes::resource(user, verb, "networking.k8s.io", "networkpolicies")
+    };
+    let nodes =
+        |user, verb| Attributes::resource(user, verb, "networking.rhumb.dev", "networkpolicynodes");
     let cases = [
         (pods(&scheduler, "list"), true),
         (pods(&scheduler, "create"), false),
@@ -110,6 +120,11 @@ fn the_first_policy_allows_what_components_and_people_need() {
             ),
             true,
         ),
+        (policies(&reporter, "watch", ""), true),
+        (policies(&reporter, "patch", "status"), true),
+        (policies(&reporter, "patch", ""), false),
+        (nodes(&reporter, "delete"), true),
+        (nodes(&reporter, "update"), false),
         (pods(&ann, "list"), false),
         (Attributes::path(&ann, "get", "/apis/apps/v1"), true),
         (Attributes::path(&ann, "get", "/metrics"), false),

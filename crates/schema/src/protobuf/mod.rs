@@ -13,7 +13,7 @@ mod write;
 
 pub use envelope::{Envelope, MAGIC, watch_frame};
 pub(crate) use message::Message;
-pub use read::decode;
+pub use read::{decode, decode_strictly};
 pub use write::{EncodeError, encode, list_head, list_item, seal};
 
 /// The type of the object that says how a request ended.

@@ -1,5 +1,7 @@
 //! From the wire to an object.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::envelope::wrong_wire_type;
@@ -7,25 +9,49 @@ use super::message::{Content, Message};
 use super::special::{self, text};
 use super::wire::{Raw, Reader};
 use crate::decode::{float, zero};
-use crate::{DecodeError, Field, MAX_DEPTH, Object, Shape, Table, Type, TypeId};
+use crate::{DecodeError, Decoded, Field, MAX_DEPTH, Object, Shape, Table, TypeId};
 
 /// The object in the bytes of a message. Fields that the table does not know are skipped, as upstream does.
 pub fn decode(table: &Table, of: TypeId, bytes: &[u8]) -> Result<Object, DecodeError> {
-    let mut object = Object::new();
-    let mut walk = Walk { table, depth: 0 };
-    walk.object(of, bytes, &mut object)?;
-    Ok(object)
+    let decoded = decode_strictly(table, of, bytes)?;
+    Ok(decoded.object)
 }
+
+/// As [`decode`]; the problems are the fields that were skipped although something was in them. Those of zero were
+/// not set: upstream's clients write most fields whether they are or not, those of releases long ago too.
+pub fn decode_strictly(table: &Table, of: TypeId, bytes: &[u8]) -> Result<Decoded, DecodeError> {
+    let mut object = Object::new();
+    let mut walk = Walk {
+        table,
+        depth: 0,
+        unknown: BTreeSet::new(),
+    };
+    walk.object(of, bytes, &mut object)?;
+    let problems = walk.unknown.into_iter().map(|(of, number)| {
+        let go = &table.get(of).go;
+        format!("unknown field number {number} of {go}")
+    });
+    Ok(Decoded {
+        object,
+        problems: problems.collect(),
+        respelled: Vec::new(),
+    })
+}
+
+/// How many problems are listed at most.
+const UNKNOWN_MAX: usize = 100;
 
 pub(super) struct Walk<'t> {
     table: &'t Table,
     depth: usize,
+    /// Fields that were skipped, by type and number.
+    unknown: BTreeSet<(TypeId, u32)>,
 }
 
 impl Walk<'_> {
     fn object(&mut self, id: TypeId, bytes: &[u8], object: &mut Object) -> Result<(), DecodeError> {
-        let (of, message) = (self.table.get(id), self.table.message(id));
-        self.deeper(|walk| walk.message(of, message, bytes, object))
+        let message = self.table.message(id);
+        self.deeper(|walk| walk.message(id, message, bytes, object))
     }
 
     fn deeper<T>(
@@ -45,20 +71,24 @@ impl Walk<'_> {
 
     fn message(
         &mut self,
-        of: &Type,
+        id: TypeId,
         message: &Message,
         bytes: &[u8],
         object: &mut Object,
     ) -> Result<(), DecodeError> {
+        let of = self.table.get(id);
         let mut reader = Reader::new(bytes);
         while let Some((number, raw)) = reader.field(of.short_go())? {
             let Some(part) = message.part(number) else {
+                if !raw.is_zero() && self.unknown.len() < UNKNOWN_MAX {
+                    self.unknown.insert((id, number));
+                }
                 continue;
             };
             match &part.content {
                 Content::Field(at) => self.field(&of.fields[*at], raw, object)?,
                 Content::Embedded(inner) => match raw {
-                    Raw::Bytes(bytes) => self.message(of, inner, bytes, object)?,
+                    Raw::Bytes(bytes) => self.message(id, inner, bytes, object)?,
                     other => return Err(wrong_wire_type(other, of.short_go())),
                 },
             }

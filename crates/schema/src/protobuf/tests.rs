@@ -76,6 +76,26 @@ fn fields_of_ours_leave_the_numbers_of_others_alone() {
 }
 
 #[test]
+fn fields_that_are_not_known_are_told_if_anything_is_in_them() {
+    let (table, spec) = (
+        Table::builtin(),
+        named("io.k8s.api.networking.v1.NetworkPolicySpec"),
+    );
+    // Numbers 5 to 8: a text, an empty text, a number, zero.
+    let bytes = [0x2a, 1, b'x', 0x32, 0, 0x38, 7, 0x40, 0];
+    let decoded = decode_strictly(table, spec, &bytes).expect("read");
+    assert_eq!(
+        decoded.problems,
+        [
+            "unknown field number 5 of v1.NetworkPolicySpec",
+            "unknown field number 7 of v1.NetworkPolicySpec"
+        ]
+    );
+    assert_eq!(decoded.object, Object::new());
+    assert_eq!(decode(table, spec, &bytes), Ok(Object::new()));
+}
+
+#[test]
 fn every_shape_survives() {
     check_round_trip(
         "io.k8s.api.core.v1.Pod",

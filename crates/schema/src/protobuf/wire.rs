@@ -24,6 +24,15 @@ pub(super) enum Raw<'i> {
 }
 
 impl Raw<'_> {
+    /// Whether it is what is written of a field that was never set.
+    pub(super) fn is_zero(self) -> bool {
+        match self {
+            Raw::Varint(bits) | Raw::Fixed64(bits) => bits == 0,
+            Raw::Bytes(bytes) => bytes.is_empty(),
+            Raw::Group | Raw::Fixed32 => false,
+        }
+    }
+
     pub(super) fn wire_type(self) -> u64 {
         match self {
             Raw::Varint(_) => VARINT,

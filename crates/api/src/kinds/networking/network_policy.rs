@@ -20,6 +20,10 @@ pub(super) fn kind() -> Kind {
     )
     .short(&["netpol"])
     .generation(Generation::Of(&["spec"]))
+    .known_fields_only(
+        Feature::NetworkPolicyVersioning,
+        "network policies are always read strictly: without some of its fields, one would mean something else",
+    )
     .mend(versions::mend)
     .status()
     .rules(NetworkPolicyRules {
@@ -40,7 +44,21 @@ fn has_versions(request: &Request<'_>) -> bool {
 struct Accepted {
     blocks: Vec<String>,
     selectors: selectors::Options,
+    /// Whether blocks must be written as they should be.
     is_strict: bool,
+    /// Whether a block may have bits beyond its prefix: whoever enforces the policy tells how it is read.
+    may_be_ambiguous: bool,
+}
+
+impl Accepted {
+    fn new(blocks: Vec<String>, selectors: selectors::Options, request: &Request<'_>) -> Accepted {
+        Accepted {
+            blocks,
+            selectors,
+            is_strict: request.gates.enabled(Feature::StrictIPCIDRValidation),
+            may_be_ambiguous: has_versions(request),
+        }
+    }
 }
 
 impl Rules for NetworkPolicyRules {
@@ -53,11 +71,7 @@ impl Rules for NetworkPolicyRules {
     }
 
     fn validate_create(&self, object: &View<'_>, request: &Request<'_>, errors: &mut ErrorList) {
-        let accepted = Accepted {
-            blocks: Vec::new(),
-            selectors: selectors::Options::default(),
-            is_strict: request.gates.enabled(Feature::StrictIPCIDRValidation),
-        };
+        let accepted = Accepted::new(Vec::new(), selectors::Options::default(), request);
         validate_spec(&object.field("spec"), &accepted, errors);
         versions::validate(object, None, &self.catalog, request, errors);
     }
@@ -73,11 +87,7 @@ impl Rules for NetworkPolicyRules {
         let selector = old_spec.field("podSelector");
         let mut blocks = Vec::new();
         for_each_block(&old_spec, |block| blocks.push(block.str().to_owned()));
-        let accepted = Accepted {
-            blocks,
-            selectors: checks::selector_options([&selector]),
-            is_strict: request.gates.enabled(Feature::StrictIPCIDRValidation),
-        };
+        let accepted = Accepted::new(blocks, checks::selector_options([&selector]), request);
         validate_spec(&object.field("spec"), &accepted, errors);
         versions::validate(object, Some(old), &self.catalog, request, errors);
     }
@@ -215,7 +225,12 @@ fn validate_block(block: &View<'_>, accepted: &Accepted, errors: &mut ErrorList)
 }
 
 fn validate_cidr(cidr: &View<'_>, accepted: &Accepted, errors: &mut ErrorList) {
-    if !accepted.blocks.iter().any(|known| known == cidr.str()) {
+    if accepted.blocks.iter().any(|known| known == cidr.str()) {
+        return;
+    }
+    if accepted.may_be_ambiguous {
+        addresses::validate_written_block(cidr, accepted.is_strict, errors);
+    } else {
         addresses::validate_block(cidr, accepted.is_strict, errors);
     }
 }

@@ -86,7 +86,7 @@ pub(super) async fn patch_object(call: &Call<'_>, part: Part) -> Result<Reply, S
         patch: Patch::parse(call.header(CONTENT_TYPE), &call.body),
         part,
         dry_run: options.dry_run,
-        validation: options.field_validation,
+        validation: call.validation(options.field_validation, part),
     };
     let written = call.change(&key, options.dry_run, &edit).await?;
     render::written(call, written, options.dry_run)
@@ -152,6 +152,7 @@ impl Patch {
         before: Object,
         validation: FieldValidation,
     ) -> Result<Object, Status> {
+        let known = known_problems(call, expected, &before, validation);
         let patched = self.apply(call, expected, before)?;
         let invalid = |text: String| {
             let mut errors = ErrorList::new();
@@ -167,7 +168,8 @@ impl Patch {
             .decode_json(json.as_bytes(), expected, strictness(validation))
             .map_err(|misfit| invalid(self.reason(misfit.into_text())))?;
         call.tell(decoded.respelled);
-        let problems = [&self.problems[..], &decoded.problems].concat();
+        let mut problems = [&self.problems[..], &decoded.problems].concat();
+        problems.retain(|problem| !known.contains(problem));
         call.strictly(&problems, validation).map_err(invalid)?;
         Ok(named(decoded.object, expected))
     }
@@ -227,6 +229,22 @@ impl Patch {
         };
         restored.unwrap_or(text)
     }
+}
+
+/// What a stored object has that is refused in new ones, as a server of another release may have written it. A patch
+/// that does not bring it is no worse for it.
+fn known_problems(
+    call: &Call<'_>,
+    expected: Expected<'_>,
+    before: &Object,
+    validation: FieldValidation,
+) -> Vec<String> {
+    if !matches!(validation, FieldValidation::Refuse(_)) {
+        return Vec::new();
+    }
+    let json = Value::Object(before.clone()).to_string();
+    call.decode_json(json.as_bytes(), expected, strictness(validation))
+        .map_or_else(|_| Vec::new(), |decoded| decoded.problems)
 }
 
 /// From `json: cannot unmarshal string into Go struct field … of type []v1.Container`.

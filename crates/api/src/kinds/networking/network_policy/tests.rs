@@ -60,9 +60,9 @@ fn blocks_are_blocks_and_exceptions_within() {
         &[&format!("{at}.cidr: Required value")],
     );
     check(
-        from(json!({"ipBlock": {"cidr": "10.0.0.5/24"}})),
+        from(json!({"ipBlock": {"cidr": "10.0.0.05/24"}})),
         &[&format!(
-            "{at}.cidr: Invalid value: \"10.0.0.5/24\": must not have bits set beyond the prefix length"
+            "{at}.cidr: Invalid value: \"10.0.0.05/24\": must not have leading 0s in IP or prefix length"
         )],
     );
     for except in ["11.0.0.0/16", "10.0.0.0/8", "10.0.0.0/7", "fd00::/8"] {
@@ -127,10 +127,31 @@ fn policy_types_are_known() {
 }
 
 #[test]
+fn a_block_with_bits_beyond_its_prefix_is_refused_only_without_the_gate() {
+    let network_policy = kind("networking.k8s.io", "NetworkPolicy");
+    let ambiguous = json!({"cidr": "10.0.0.5/24", "except": ["10.0.0.20/28"]});
+    let ambiguous = policy(from(json!({ "ipBlock": ambiguous })));
+    check_create(&network_policy, ambiguous.clone(), &[]);
+    check_update(&network_policy, json!({}), ambiguous.clone(), &[]);
+    let gates = Gates::default().with(Feature::NetworkPolicyVersioning, false);
+    let (_, errors) = testing::create(&network_policy, ambiguous, &gates);
+    let got: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    let at = "spec.ingress[0].from[0].ipBlock";
+    let beyond = "must not have bits set beyond the prefix length";
+    let want = [
+        format!("{at}.cidr: Invalid value: \"10.0.0.5/24\": {beyond}"),
+        format!("{at}.except[0]: Invalid value: \"10.0.0.20/28\": {beyond}"),
+    ];
+    assert_eq!(got, want);
+}
+
+#[test]
 fn blocks_that_were_accepted_stay_and_are_warned_of() {
+    let zeros = policy(from(json!({"ipBlock": {"cidr": "10.0.0.05/24"}})));
     let old = policy(from(json!({"ipBlock": {"cidr": "10.0.0.5/24"}})));
     let labels = json!({"metadata": {"labels": {"a": "b"}}});
     let network_policy = kind("networking.k8s.io", "NetworkPolicy");
+    check_update(&network_policy, zeros, labels.clone(), &[]);
     check_update(&network_policy, old.clone(), labels, &[]);
     let want = concat!(
         "spec.ingress[0].from[0].ipBlock.cidr: CIDR value \"10.0.0.5/24\" is ambiguous in this context (should be ",
