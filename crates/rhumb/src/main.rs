@@ -14,7 +14,10 @@ mod admission;
 mod columns;
 mod connect;
 mod controllers;
+mod documents;
 mod duration;
+mod listing;
+mod netpol;
 mod pki;
 mod scheduler;
 mod simulation;
@@ -44,6 +47,9 @@ enum Command {
     /// Ask who sees a request before it is stored: webhooks, policies, exclusions.
     #[command(subcommand)]
     Admission(admission::Command),
+    /// Ask who may reach whom by network policies, in files or on a server.
+    #[command(subcommand)]
+    Netpol(netpol::Command),
     /// Look after the data of a stopped server: check it, save it, bring it back.
     #[command(subcommand)]
     Store(store::Command),
@@ -80,6 +86,7 @@ fn main() -> ExitCode {
         Command::Scheduler(command) => scheduler::run(*command),
         Command::SimulateNodes(command) => simulation::run(*command),
         Command::Admission(command) => admission::run(command),
+        Command::Netpol(command) => netpol::run(command),
         Command::Store(command) => store::run(command),
     };
     match result {

@@ -7,11 +7,10 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use rhumb_admission::explain::Configurations;
 use rhumb_admission::{Flavor, PolicyFlavor};
-use rhumb_schema::{Options, Table};
 use serde_json::Value;
 
 use super::Failure;
-use super::documents::{self, Object};
+use crate::documents::{self, Object, Strict};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 /// The feature gate of exclusion rules, and the metric that says which gates are on.
@@ -87,10 +86,11 @@ impl Cluster {
             exclusions: Some(true),
             ..Cluster::default()
         };
+        let strict = Strict::new();
         for path in paths {
             let mut is_used = false;
             for (place, object) in documents::read(path)? {
-                let object = decoded(object).with_context(|| place)?;
+                let object = decoded(object, &strict).with_context(|| place)?;
                 match cluster.configurations.add(object) {
                     Ok(()) => is_used = true,
                     Err(other) if is_namespace(&other) => {
@@ -190,34 +190,14 @@ fn is_namespace(object: &Object) -> bool {
             .is_some_and(|version| version == "v1")
 }
 
-/// Reads a configuration as strictly as a server would: what has another meaning than it seems to have is refused.
-fn decoded(object: Object) -> Result<Object> {
-    let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
-    let (api_version, name) = (text("apiVersion"), text("kind"));
-    let group = api_version.split_once('/').map_or("", |(group, _)| group);
-    if group != GROUP && !is_namespace(&object) {
-        return Ok(object);
-    }
-    let kinds = rhumb_api::kinds::all();
-    let kind = kinds
-        .iter()
-        .find(|kind| kind.group == group && kind.name == name)
-        .ok_or_else(|| anyhow!("there is no kind {name:?} in {group}"))?;
-    let version = api_version.rsplit('/').next().unwrap_or_default();
-    let served = kind
-        .versions
-        .iter()
-        .find(|served| served.version == version)
-        .ok_or_else(|| anyhow!("{name} is not served in {api_version:?}"))?;
-    let table = Table::builtin();
-    let of = table
-        .named(&served.schema)
-        .with_context(|| format!("the schema table has no {name}"))?;
-    let decoded =
-        rhumb_schema::decode_value(table, of, &Value::Object(object), Options::default())?;
-    match decoded.problems.first() {
-        Some(problem) => bail!("{problem}"),
-        None => Ok(decoded.object),
+/// Reads what counts here as strictly as a server would.
+fn decoded(object: Object, strict: &Strict) -> Result<Object> {
+    let version = object.get("apiVersion").and_then(Value::as_str);
+    let group = version.and_then(|version| version.split_once('/'));
+    let is_configuration = group.is_some_and(|(group, _)| group == GROUP);
+    match is_configuration || is_namespace(&object) {
+        true => strict.decode(object),
+        false => Ok(object),
     }
 }
 

@@ -1,7 +1,6 @@
 //! `rhumb admission`: who sees a write before it is stored.
 
 mod cluster;
-mod documents;
 mod output;
 mod subject;
 

@@ -11,8 +11,8 @@ use rhumb_schema::{Defaults, Options, Table};
 use serde_json::Value;
 
 use super::cluster::Source;
-use super::documents::{self, Object};
 use super::{Explain, Failure};
+use crate::documents::{self, Object};
 
 #[derive(Debug)]
 pub(super) struct Subject {

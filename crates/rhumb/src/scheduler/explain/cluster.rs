@@ -1,29 +1,12 @@
 //! The cluster as a server has it, read once.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use kube::Client;
 use rhumb_scheduler::cluster::Cluster;
 use rhumb_scheduler::model::{Group, GroupKind, Labels, Node, Pod};
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
-/// Objects of one answer.
-const PAGE: usize = 2000;
-
-#[derive(Deserialize)]
-struct List<'a> {
-    #[serde(borrow)]
-    metadata: ListMetadata<'a>,
-    #[serde(borrow)]
-    items: Vec<&'a RawValue>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ListMetadata<'a> {
-    #[serde(borrow, rename = "continue")]
-    more: std::borrow::Cow<'a, str>,
-}
+use crate::listing::list;
 
 #[derive(Deserialize)]
 struct Namespace {
@@ -85,57 +68,6 @@ pub(super) async fn read(
     })
     .await?;
     Ok((cluster, notes))
-}
-
-async fn list(
-    client: &Client,
-    path: &str,
-    notes: &mut Vec<String>,
-    mut each: impl FnMut(&[u8]) -> Result<(), serde_json::Error>,
-) -> Result<()> {
-    let mut more = String::new();
-    loop {
-        let query = match more.as_str() {
-            "" => format!("{path}?limit={PAGE}"),
-            more => format!("{path}?limit={PAGE}&continue={more}"),
-        };
-        let request = http::Request::get(query).body(Vec::new())?;
-        let text = client
-            .request_text(request)
-            .await
-            .with_context(|| format!("{path} cannot be read"))?;
-        let page: List<'_> =
-            serde_json::from_str(&text).with_context(|| format!("{path} is no list"))?;
-        for item in page.items {
-            if let Err(problem) = each(item.get().as_bytes()) {
-                let name = name_of(item.get());
-                notes.push(format!("{path}: {name} is left out: {problem}"));
-            }
-        }
-        if page.metadata.more.is_empty() {
-            return Ok(());
-        }
-        more = page.metadata.more.into_owned();
-    }
-}
-
-/// As far as it can be told, of an object that cannot be read.
-fn name_of(json: &str) -> String {
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Names {
-        namespace: String,
-        name: String,
-    }
-    #[derive(Deserialize)]
-    struct Named {
-        metadata: Names,
-    }
-    match serde_json::from_str(json).map(|named: Named| named.metadata) {
-        Err(_) => "an object".to_owned(),
-        Ok(names) if names.namespace.is_empty() => names.name,
-        Ok(names) => format!("{}/{}", names.namespace, names.name),
-    }
 }
 
 #[cfg(test)]

@@ -3,15 +3,17 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use rhumb_api::Kind;
+use rhumb_schema::{Options, Table};
 use serde_json::{Map, Value};
 
-pub(super) type Object = Map<String, Value>;
+pub(crate) type Object = Map<String, Value>;
 
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// All objects of a file, each with where it is, for errors.
-pub(super) fn read(path: &Path) -> Result<Vec<(String, Object)>> {
+pub(crate) fn read(path: &Path) -> Result<Vec<(String, Object)>> {
     let shown = match path.to_str() {
         Some("-") => "standard input".to_owned(),
         _ => path.display().to_string(),
@@ -98,4 +100,45 @@ fn add(document: Value, place: String, objects: &mut Vec<(String, Object)>) -> R
         }
     }
     Ok(())
+}
+
+/// Reads objects of built-in kinds as strictly as a server would: what has another meaning than it seems to have is
+/// refused.
+pub(crate) struct Strict {
+    kinds: Vec<Kind>,
+}
+
+impl Strict {
+    pub(crate) fn new() -> Strict {
+        Strict {
+            kinds: rhumb_api::kinds::all(),
+        }
+    }
+
+    pub(crate) fn decode(&self, object: Object) -> Result<Object> {
+        let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+        let (api_version, name) = (text("apiVersion"), text("kind"));
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let kind = self
+            .kind(group, name)
+            .ok_or_else(|| anyhow!("there is no kind {name:?} in {group}"))?;
+        let served = kind
+            .served(version)
+            .ok_or_else(|| anyhow!("{name} is not served in {api_version:?}"))?;
+        let table = Table::builtin();
+        let of = table
+            .named(&served.schema)
+            .with_context(|| format!("the schema table has no {name}"))?;
+        let decoded =
+            rhumb_schema::decode_value(table, of, &Value::Object(object), Options::default())?;
+        match decoded.problems.first() {
+            Some(problem) => bail!("{problem}"),
+            None => Ok(decoded.object),
+        }
+    }
+
+    pub(crate) fn kind(&self, group: &str, name: &str) -> Option<&Kind> {
+        let mut kinds = self.kinds.iter();
+        kinds.find(|kind| kind.group == group && kind.name == name)
+    }
 }

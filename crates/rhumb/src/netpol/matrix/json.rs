@@ -1,0 +1,52 @@
+//! Rows for programs.
+
+use std::io::{self, Write};
+
+use rhumb_netpol::{Name, Protocol};
+use serde::{Serialize, Serializer};
+
+use super::reach::Reach;
+use crate::netpol::check::word;
+
+#[derive(Serialize)]
+struct Row<'a> {
+    #[serde(serialize_with = "as_text")]
+    from: &'a Name,
+    #[serde(serialize_with = "as_text")]
+    to: &'a Name,
+    port: u16,
+    protocol: Protocol,
+    ingress: &'static str,
+    egress: &'static str,
+    combined: &'static str,
+}
+
+fn as_text<S: Serializer>(name: &Name, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(name)
+}
+
+/// One row a line, as they are found: there may be millions.
+pub(super) fn write(reach: &Reach<'_>, out: &mut impl Write) -> io::Result<()> {
+    let mut before = "[\n";
+    for (at, from) in reach.pods.iter().enumerate() {
+        for (other, to) in reach.pods.iter().enumerate() {
+            let asked = reach.asked(other).iter();
+            for (asked, answer) in asked.zip(reach.answers(at, other)) {
+                out.write_all(before.as_bytes())?;
+                before = ",\n";
+                let row = Row {
+                    from,
+                    to,
+                    port: asked.port.port,
+                    protocol: asked.port.protocol,
+                    ingress: word(answer.ingress),
+                    egress: word(answer.egress),
+                    combined: word(answer.is_allowed()),
+                };
+                serde_json::to_writer(&mut *out, &row)?;
+            }
+        }
+    }
+    let is_empty = before == "[\n";
+    out.write_all(if is_empty { b"[]\n" } else { b"\n]\n" })
+}

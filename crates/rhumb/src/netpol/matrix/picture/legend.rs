@@ -1,0 +1,71 @@
+//! What the colours mean, of those that are there.
+
+use super::super::groups::{Groups, State, state};
+use super::super::reach::Reach;
+use super::layout::{Layout, MARGIN};
+use super::words::text_width;
+use super::{sign, tile};
+
+const LINE: usize = 36;
+const SIZE: usize = 13;
+
+pub(super) struct Legend {
+    pub(super) svg: String,
+    pub(super) height: usize,
+}
+
+pub(super) fn draw(reach: &Reach<'_>, groups: &Groups, layout: &Layout) -> Legend {
+    let mut shown = Vec::new();
+    for from in &groups.list {
+        for to in &groups.list {
+            let state = state(reach, from, to);
+            if !shown.contains(&state) {
+                shown.push(state);
+            }
+        }
+    }
+    let (mut x, mut y) = (MARGIN, layout.legend_top);
+    let mut svg = String::new();
+    for (state, what) in meanings(layout.is_roomy) {
+        if !shown.contains(&state) {
+            continue;
+        }
+        let width = layout.cell_width + 8 + text_width(what, SIZE);
+        if x > MARGIN && x + width + MARGIN > layout.width {
+            (x, y) = (MARGIN, y + LINE);
+        }
+        let sample = match (layout.is_roomy, state) {
+            (true, State::Allowed | State::Partly) => "80",
+            _ => sign(state),
+        };
+        let (text_x, text_y) = (x + layout.cell_width + 8, y + layout.cell_height / 2 + 5);
+        svg.push_str(&format!(
+            "<g class=\"legend\">{}<text x=\"{text_x}\" y=\"{text_y}\" font-size=\"{SIZE}\">{what}</text></g>\n",
+            tile(layout, (x, y), state, sample)
+        ));
+        x += width + 20;
+    }
+    y += LINE + 14;
+    svg.push_str(&format!(
+        "<text x=\"{MARGIN}\" y=\"{y}\" font-size=\"12\" class=\"quiet\">Who is in a row connects to who is above a column. \
+         Hold the pointer over a cell for all ports.</text>\n"
+    ));
+    Legend {
+        svg,
+        height: y - layout.legend_top,
+    }
+}
+
+fn meanings(is_roomy: bool) -> [(State, &'static str); 5] {
+    let (allowed, partly) = match is_roomy {
+        true => ("allowed, on all its ports", "on these of its ports only"),
+        false => ("allowed, on all its ports", "on some of its ports"),
+    };
+    [
+        (State::Allowed, allowed),
+        (State::Partly, partly),
+        (State::Denied, "denied"),
+        (State::Itself, "itself, always"),
+        (State::Unrelated, "no address of the same family"),
+    ]
+}

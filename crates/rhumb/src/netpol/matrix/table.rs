@@ -1,0 +1,168 @@
+//! The matrix for people at a terminal.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::groups::{Group, Groups, State, answers, state};
+use super::ports::Asked;
+use super::reach::Reach;
+use crate::columns::aligned;
+use crate::netpol::cluster::counted;
+
+/// More columns than this are no grid that one could read.
+const GRID_MAX: usize = 20;
+/// How wide a list of names may become.
+const WIDTH_MAX: usize = 72;
+
+pub(super) fn text(reach: &Reach<'_>, groups: &Groups, policies: usize) -> String {
+    let mut text = format!("{}\n\n", headline(reach, groups, policies));
+    if groups.list.len() <= GRID_MAX {
+        text.push_str(&grid(reach, groups));
+        text.push('\n');
+    }
+    text.push_str(&aligned(&lines(reach, groups)));
+    text
+}
+
+pub(super) fn headline(reach: &Reach<'_>, groups: &Groups, policies: usize) -> String {
+    let namespaces: BTreeSet<&str> = reach.pods.iter().map(|pod| &*pod.namespace).collect();
+    let together = match groups.is_merged {
+        true => "; pods that behave the same are shown as one",
+        false => "",
+    };
+    format!(
+        "{} in {}, {}{together}",
+        counted(reach.pods.len(), "pod", "pods"),
+        counted(namespaces.len(), "namespace", "namespaces"),
+        counted(policies, "policy", "policies")
+    )
+}
+
+/// Who is in a row reaches who has its number above a column.
+fn grid(reach: &Reach<'_>, groups: &Groups) -> String {
+    let names: Vec<String> = groups.list.iter().map(Group::full_name).collect();
+    let width = names.iter().map(|name| name.chars().count()).max();
+    let width = width.unwrap_or_default().max("FROM".len());
+    let digits = names.len().to_string().len();
+    let mut text = format!("{:digits$}  {:width$}", "", "FROM");
+    for number in 1..=names.len() {
+        text.push_str(&format!("  {number:>digits$}"));
+    }
+    text.push('\n');
+    let mut shown = BTreeSet::new();
+    for (number, (from, name)) in groups.list.iter().zip(&names).enumerate() {
+        text.push_str(&format!("{:>digits$}  {name:width$}", number + 1));
+        for to in &groups.list {
+            let sign = sign(state(reach, from, to));
+            shown.insert(sign);
+            text.push_str(&format!("  {sign:>digits$}"));
+        }
+        text.push('\n');
+    }
+    let legend = SIGNS.iter().filter(|(sign, _)| shown.contains(sign));
+    let legend: Vec<String> = legend
+        .map(|(sign, what)| format!("{sign} {what}"))
+        .collect();
+    format!("{text}\n{}\n", legend.join("   "))
+}
+
+const SIGNS: [(char, &str); 5] = [
+    ('+', "all ports"),
+    ('~', "some ports"),
+    ('.', "no port"),
+    ('=', "itself, always"),
+    ('?', "no address of the same family"),
+];
+
+fn sign(state: State) -> char {
+    match state {
+        State::Allowed => '+',
+        State::Partly => '~',
+        State::Denied => '.',
+        State::Itself => '=',
+        State::Unrelated => '?',
+    }
+}
+
+/// For each port who may reach it. Of ports that only policies speak of, those that somebody may.
+fn lines(reach: &Reach<'_>, groups: &Groups) -> Vec<[String; 3]> {
+    let mut rows = vec![["TO", "PORT", "FROM"].map(str::to_owned)];
+    for to in &groups.list {
+        let mut name = to.full_name();
+        let asked = reach.asked(to.first());
+        let has_own = asked.iter().any(|asked| asked.is_own);
+        for (at, Asked { port, is_own }) in asked.iter().enumerate() {
+            let from = from_whom(reach, groups, to, at);
+            if from == NOBODY && has_own && !is_own {
+                continue;
+            }
+            let mut port = port.to_string();
+            for line in wrapped(&from) {
+                let labels = [std::mem::take(&mut name), std::mem::take(&mut port)];
+                let [name, port] = labels;
+                rows.push([name, port, line]);
+            }
+        }
+    }
+    rows
+}
+
+const NOBODY: &str = "nobody";
+const EVERYONE: &str = "everyone";
+
+/// Who may reach a port: a list, or who may not if that is shorter.
+fn from_whom(reach: &Reach<'_>, groups: &Groups, to: &Group, port: usize) -> String {
+    let (mut may, mut may_not) = (Vec::new(), Vec::new());
+    for from in &groups.list {
+        if state(reach, from, to) == State::Itself {
+            continue;
+        }
+        let answer = answers(reach, from, to).nth(port);
+        match answer.is_some_and(|(_, answer)| answer.is_allowed()) {
+            true => may.push(from),
+            false => may_not.push(from),
+        }
+    }
+    match (may.len(), may_not.len()) {
+        (0, _) => NOBODY.to_owned(),
+        (_, 0) => EVERYONE.to_owned(),
+        (may_count, not_count) if not_count * 2 < may_count => {
+            format!("{EVERYONE} but {}", listed(groups, to, &may_not))
+        }
+        _ => listed(groups, to, &may),
+    }
+}
+
+/// With `shop/*` for a namespace of which all are there.
+fn listed(groups: &Groups, to: &Group, some: &[&Group]) -> String {
+    let mut by_namespace: BTreeMap<&str, Vec<&&Group>> = BTreeMap::new();
+    for group in some {
+        by_namespace
+            .entry(&group.namespace)
+            .or_default()
+            .push(group);
+    }
+    let mut names = Vec::new();
+    for (namespace, some) in by_namespace {
+        let all = groups.list.iter().filter(|it| it.namespace == namespace);
+        let others = all.filter(|it| it.members.len() > 1 || it.first() != to.first());
+        match some.len() {
+            2.. if some.len() == others.count() => names.push(format!("{namespace}/*")),
+            _ => names.extend(some.iter().map(|group| group.full_name())),
+        }
+    }
+    names.join(", ")
+}
+
+/// Lines of names, none much wider than [`WIDTH_MAX`].
+fn wrapped(names: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for name in names.split_inclusive(", ") {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + name.chars().count() <= WIDTH_MAX => {
+                line.push_str(name);
+            }
+            _ => lines.push(name.to_owned()),
+        }
+    }
+    lines
+}

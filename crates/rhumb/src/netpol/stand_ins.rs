@@ -1,0 +1,39 @@
+//! Addresses for pods that have none yet, as in manifests: selectors do not look at addresses, but a connection has two.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use rhumb_netpol::objects::Address;
+use rhumb_netpol::{Name, Pod};
+
+use super::cluster::addresses;
+
+/// Ranges that no network uses: reserved, and for documentation.
+const FIRST_V4: Ipv4Addr = Ipv4Addr::new(240, 0, 0, 1);
+const FIRST_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+
+/// Gives an address of each family that other pods have to those that have none, and tells which pods these are.
+pub(super) fn give(pods: &mut BTreeMap<Name, Pod>) -> BTreeMap<Name, Vec<IpAddr>> {
+    let taken: BTreeSet<IpAddr> = pods.values().flat_map(addresses).collect();
+    let is_v6 = taken.iter().any(IpAddr::is_ipv6);
+    let is_v4 = !is_v6 || taken.iter().any(IpAddr::is_ipv4);
+    let v4 = (FIRST_V4.to_bits()..).map(|bits| IpAddr::from(Ipv4Addr::from(bits)));
+    let v6 = (FIRST_V6.to_bits()..).map(|bits| IpAddr::from(Ipv6Addr::from(bits)));
+    let mut v4 = v4.filter(|address| !taken.contains(address));
+    let mut v6 = v6.filter(|address| !taken.contains(address));
+    let mut given = BTreeMap::new();
+    for (name, pod) in pods {
+        if addresses(pod).next().is_some() {
+            continue;
+        }
+        let of_v4 = is_v4.then(|| v4.next()).flatten();
+        let of_v6 = is_v6.then(|| v6.next()).flatten();
+        let addresses: Vec<IpAddr> = of_v4.into_iter().chain(of_v6).collect();
+        let written = addresses.iter().map(|address| Address {
+            ip: Some(address.to_string()),
+        });
+        pod.status.pod_ips = Some(written.collect());
+        given.insert(name.clone(), addresses);
+    }
+    given
+}
