@@ -8,6 +8,7 @@ mod client;
 mod list;
 mod machine;
 mod namespace;
+mod netpol;
 mod open;
 mod plot;
 mod pods;
@@ -38,6 +39,8 @@ enum Bench {
     List(list::Arguments),
     /// The end of a full namespace, and what others notice of it.
     Namespace(namespace::Arguments),
+    /// Network policies: until they are known, until a kernel has them, and what packets pay.
+    Netpol(netpol::Arguments),
     /// Pods in namespaces with quotas: what a quota costs, and whether it is kept, beside kube-apiserver.
     Quota(quota::Arguments),
     /// Pods that schedulers bind a second, and where they put them, beside kube-scheduler.
@@ -61,6 +64,7 @@ impl Bench {
             Bench::Cache(arguments) => cache::run(arguments).await,
             Bench::List(arguments) => list::run(arguments).await,
             Bench::Namespace(arguments) => namespace::run(arguments).await,
+            Bench::Netpol(arguments) => netpol::run(arguments).await,
             Bench::Quota(arguments) => quota::run(arguments).await,
             Bench::Scheduler(arguments) => scheduler::run(arguments).await,
             Bench::Watch(arguments) => watch::run(arguments).await,

@@ -34,6 +34,7 @@ pub(crate) fn bench(arguments: &[String]) -> Result<()> {
         "api",
         "list",
         "namespace",
+        "netpol",
         "quota",
         "scheduler",
         "watch",
