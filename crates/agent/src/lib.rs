@@ -1,1 +1,23 @@
-//! Sees to network policies on one node, by nftables.
+//! Sees to network policies on one node, by nftables: what the API server shows of pods, namespaces and policies becomes
+//! rules of the kernel for the pods of the node, one transaction for each change ([`run`]). The rules are text for the
+//! program `nft` ([`nft`]).
+
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable
+    )
+)]
+
+mod error;
+pub mod metrics;
+pub mod nft;
+mod probe;
+pub mod report;
+mod run;
+
+pub use error::Error;
+pub use run::{Agent, INSPECT_EVERY, Options};

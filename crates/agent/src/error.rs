@@ -1,0 +1,17 @@
+//! Why an agent cannot run.
+
+use crate::nft;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{0}")]
+    Nft(#[from] nft::Error),
+    #[error(
+        "this process may not change the rules of the kernel: run it as root, or give it the capability CAP_NET_ADMIN"
+    )]
+    NotAllowed,
+    #[error(
+        "the kernel cannot have the rules that are needed: {0}. It must have nf_tables for inet, with sets, maps and conntrack (modules nf_tables, nft_ct and nf_conntrack)"
+    )]
+    Kernel(nft::Error),
+}

@@ -1,0 +1,511 @@
+//! Scripts as they are, for a small program and for each kind of change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use rhumb_netpol::program::{
+    Chain, ChainId, Changes, Element, GroupId, Peer, Ports, Program, Redirection, Rule, Set, SetId,
+    SetKind,
+};
+use rhumb_netpol::{Direction, Family, Name, Protocol};
+
+use super::names::Way;
+use super::rules::matches;
+use super::{Held, Table};
+
+const CLIENTS: SetId = SetId {
+    number: 1,
+    family: Family::V4,
+};
+const WEB: SetId = SetId {
+    number: 2,
+    family: Family::V6,
+};
+const IN: ChainId = ChainId {
+    number: 7,
+    direction: Direction::Ingress,
+};
+const OUT: ChainId = ChainId {
+    number: 7,
+    direction: Direction::Egress,
+};
+const GROUP_IN: GroupId = GroupId {
+    number: 3,
+    direction: Direction::Ingress,
+};
+const GROUP_OUT: GroupId = GroupId {
+    number: 4,
+    direction: Direction::Egress,
+};
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+fn table() -> Table {
+    Table::new("t").unwrap()
+}
+
+fn address(text: &str) -> Element {
+    Element {
+        address: ip(text),
+        port: None,
+    }
+}
+
+fn port(text: &str, protocol: Protocol, port: u16) -> Element {
+    Element {
+        address: ip(text),
+        port: Some((protocol, port)),
+    }
+}
+
+fn rule(family: Option<Family>, peer: Peer, ports: Ports) -> Rule {
+    Rule {
+        family,
+        peer,
+        ports,
+    }
+}
+
+fn small() -> Program {
+    let policy = Name::new("shop", "web");
+    let incoming = vec![
+        rule(
+            Some(Family::V4),
+            Peer::In(CLIENTS),
+            Ports::Ranges(Protocol::Tcp, vec![(80, 80), (8000, 8100)]),
+        ),
+        rule(Some(Family::V6), Peer::Anyone, Ports::In(WEB)),
+    ];
+    let outgoing = vec![rule(
+        Some(Family::V4),
+        Peer::Ranges(vec![
+            (ip("10.0.0.0"), ip("10.0.0.9")),
+            (ip("192.0.2.1"), ip("192.0.2.1")),
+        ]),
+        Ports::Any,
+    )];
+    Program {
+        sets: BTreeMap::from([
+            (
+                CLIENTS,
+                Set {
+                    kind: SetKind::Addresses,
+                    elements: BTreeSet::from([address("10.1.0.2"), address("10.1.0.3")]),
+                },
+            ),
+            (
+                WEB,
+                Set {
+                    kind: SetKind::Ports,
+                    elements: BTreeSet::from([port("fd00::2", Protocol::Sctp, 80)]),
+                },
+            ),
+        ]),
+        chains: BTreeMap::from([
+            (
+                IN,
+                Chain {
+                    policy: policy.clone(),
+                    rules: incoming,
+                },
+            ),
+            (
+                OUT,
+                Chain {
+                    policy,
+                    rules: outgoing,
+                },
+            ),
+        ]),
+        groups: BTreeMap::from([(GROUP_IN, vec![IN]), (GROUP_OUT, vec![OUT])]),
+        dispatch: BTreeMap::from([
+            ((Direction::Ingress, ip("10.1.0.2")), GROUP_IN),
+            ((Direction::Ingress, ip("fd00::2")), GROUP_IN),
+            ((Direction::Egress, ip("10.1.0.2")), GROUP_OUT),
+        ]),
+        local: BTreeSet::from([ip("10.1.0.2"), ip("10.1.0.9"), ip("fd00::2")]),
+    }
+}
+
+#[test]
+fn a_small_program_as_a_whole() {
+    let held = Held::of(["10.1.0.0/24"]);
+    let script = table().whole(&small(), &held, 0x2a);
+    assert_eq!(script, include_str!("small.nft"));
+}
+
+#[test]
+fn each_change_is_one_or_a_few_lines() {
+    check(Changes::default(), "");
+    check(
+        Changes {
+            new_sets: BTreeMap::from([(CLIENTS, SetKind::Addresses), (WEB, SetKind::Ports)]),
+            ..Changes::default()
+        },
+        "add set inet t s1-4 { type ipv4_addr; }
+         add set inet t s2-6 { type ipv6_addr . inet_proto . inet_service; }",
+    );
+    check(
+        Changes {
+            added_elements: BTreeMap::from([(
+                WEB,
+                vec![
+                    port("fd00::3", Protocol::Udp, 53),
+                    port("fd00::4", Protocol::Tcp, 53),
+                ],
+            )]),
+            removed_elements: BTreeMap::from([(CLIENTS, vec![address("10.1.0.7")])]),
+            ..Changes::default()
+        },
+        "delete element inet t s1-4 { 10.1.0.7 }
+         add element inet t s2-6 { fd00::3 . udp . 53, fd00::4 . tcp . 53 }",
+    );
+    check(
+        Changes {
+            chains: BTreeMap::from([(OUT, small().chains[&OUT].clone())]),
+            ..Changes::default()
+        },
+        "add chain inet t p7-out { comment \"shop/web\"; }
+         flush chain inet t p7-out
+         add rule inet t p7-out ip daddr 10.0.0.0-10.0.0.9 accept
+         add rule inet t p7-out ip daddr 192.0.2.1 accept
+         add chain inet t p7-out-re { comment \"shop/web\"; }
+         flush chain inet t p7-out-re
+         add rule inet t p7-out-re ip saddr 10.0.0.0-10.0.0.9 accept
+         add rule inet t p7-out-re ip saddr 192.0.2.1 accept",
+    );
+    check(
+        Changes {
+            groups: BTreeMap::from([(GROUP_IN, vec![IN])]),
+            ..Changes::default()
+        },
+        "add chain inet t g3-in
+         add chain inet t g3-in-re
+         add rule inet t g3-in ct direction reply goto g3-in-re
+         add rule inet t g3-in jump p7-in
+         add rule inet t g3-in drop
+         add rule inet t g3-in-re jump p7-in-re
+         add rule inet t g3-in-re drop",
+    );
+    check(
+        Changes {
+            local_added: BTreeSet::from([ip("fd00::9"), ip("10.1.0.8")]),
+            local_removed: BTreeSet::from([ip("10.1.0.7")]),
+            ..Changes::default()
+        },
+        "delete element inet t local4 { 10.1.0.7 }
+         add element inet t local4 { 10.1.0.8 }
+         add element inet t local6 { fd00::9 }",
+    );
+    check(
+        Changes {
+            removed_groups: vec![GROUP_OUT],
+            removed_chains: vec![OUT],
+            removed_sets: vec![CLIENTS],
+            ..Changes::default()
+        },
+        "delete chain inet t g4-out
+         delete chain inet t g4-out-re
+         delete chain inet t p7-out
+         delete chain inet t p7-out-re
+         delete set inet t s1-4",
+    );
+}
+
+#[test]
+fn an_address_may_reach_itself_while_it_is_isolated_in_any_direction() {
+    let moved = |before, after| Redirection { before, after };
+    let redirect = |of: &[(Direction, &str, Redirection)]| Changes {
+        dispatch: of
+            .iter()
+            .map(|(direction, address, moved)| ((*direction, ip(address)), *moved))
+            .collect(),
+        ..Changes::default()
+    };
+    // In the program afterwards, 10.1.0.2 is isolated in both directions, fd00::2 for ingress, and no others.
+    let other = GroupId {
+        number: 9,
+        ..GROUP_IN
+    };
+    check(
+        redirect(&[(
+            Direction::Ingress,
+            "10.1.0.2",
+            moved(Some(other), Some(GROUP_IN)),
+        )]),
+        "delete element inet t ingress4 { 10.1.0.2 }
+         add element inet t ingress4 { 10.1.0.2 : goto g3-in }",
+    );
+    check(
+        redirect(&[(Direction::Ingress, "10.1.0.2", moved(None, Some(GROUP_IN)))]),
+        "add element inet t ingress4 { 10.1.0.2 : goto g3-in }",
+    );
+    check(
+        redirect(&[
+            (Direction::Ingress, "10.1.0.2", moved(None, Some(GROUP_IN))),
+            (Direction::Egress, "10.1.0.2", moved(None, Some(GROUP_OUT))),
+        ]),
+        "add element inet t egress4 { 10.1.0.2 : goto g4-out }
+         add element inet t ingress4 { 10.1.0.2 : goto g3-in }
+         add element inet t self4 { 10.1.0.2 . 10.1.0.2 }",
+    );
+    check(
+        redirect(&[(Direction::Egress, "fd00::2", moved(Some(GROUP_OUT), None))]),
+        "delete element inet t egress6 { fd00::2 }",
+    );
+    check(
+        redirect(&[
+            (Direction::Egress, "fd00::7", moved(Some(GROUP_OUT), None)),
+            (Direction::Ingress, "fd00::2", moved(None, Some(GROUP_IN))),
+        ]),
+        "delete element inet t egress6 { fd00::7 }
+         add element inet t ingress6 { fd00::2 : goto g3-in }
+         delete element inet t self6 { fd00::7 . fd00::7 }
+         add element inet t self6 { fd00::2 . fd00::2 }",
+    );
+}
+
+#[test]
+fn the_blocks_of_a_node_are_replaced_at_once() {
+    let held = Held::of(["10.2.0.0/24", "fd00:2::/64"]);
+    let script = table().update(&Changes::default(), &small(), Some(&held));
+    assert_eq!(
+        script.unwrap(),
+        "flush set inet t held4\n\
+         add element inet t held4 { 10.2.0.0-10.2.0.255 }\n\
+         flush set inet t held6\n\
+         add element inet t held6 { fd00:2::-fd00:2::ffff:ffff:ffff:ffff }\n"
+    );
+}
+
+#[test]
+fn many_elements_take_several_lines() {
+    let elements = (0..200_u8).map(|last| address(&format!("10.1.1.{last}")));
+    let changes = Changes {
+        added_elements: BTreeMap::from([(CLIENTS, elements.collect())]),
+        ..Changes::default()
+    };
+    let script = table().update(&changes, &small(), None).unwrap();
+    assert_eq!(script.lines().count(), 4);
+    assert!(
+        script.lines().take(3).all(|line| line.ends_with(',')),
+        "{script}"
+    );
+}
+
+fn check(changes: Changes, lines: &str) {
+    let script = table().update(&changes, &small(), None).unwrap_or_default();
+    let shown: Vec<&str> = script.lines().collect();
+    let expected: Vec<&str> = lines.lines().map(str::trim).collect();
+    assert_eq!(shown, expected);
+}
+
+#[test]
+fn every_rule_has_a_form_for_each_direction_and_way() {
+    use Direction::{Egress, Ingress};
+    use Way::{Back, There};
+    let v4 = Some(Family::V4);
+    let block = |first: &str, last: &str| Peer::Ranges(vec![(ip(first), ip(last))]);
+    let tcp_80 = || Ports::Ranges(Protocol::Tcp, vec![(80, 80)]);
+    for (rule, direction, way, rows) in [
+        (
+            rule(None, Peer::Anyone, Ports::Any),
+            Ingress,
+            There,
+            vec![""],
+        ),
+        (
+            rule(v4, Peer::Anyone, Ports::Any),
+            Ingress,
+            There,
+            vec!["meta nfproto ipv4 "],
+        ),
+        (
+            rule(None, Peer::Anyone, Ports::All(Protocol::Sctp)),
+            Egress,
+            There,
+            vec!["meta l4proto sctp "],
+        ),
+        (
+            rule(None, Peer::Anyone, tcp_80()),
+            Egress,
+            Back,
+            vec!["meta l4proto tcp th sport 80 "],
+        ),
+        (
+            rule(v4, Peer::In(CLIENTS), tcp_80()),
+            Ingress,
+            There,
+            vec!["ip saddr @s1-4 meta l4proto tcp th dport 80 "],
+        ),
+        (
+            rule(v4, Peer::In(CLIENTS), tcp_80()),
+            Ingress,
+            Back,
+            vec!["ip daddr @s1-4 meta l4proto tcp th sport 80 "],
+        ),
+        (
+            rule(v4, Peer::In(CLIENTS), tcp_80()),
+            Egress,
+            There,
+            vec!["ip daddr @s1-4 meta l4proto tcp th dport 80 "],
+        ),
+        (
+            rule(v4, Peer::In(CLIENTS), tcp_80()),
+            Egress,
+            Back,
+            vec!["ip saddr @s1-4 meta l4proto tcp th sport 80 "],
+        ),
+        // Ports are the destination's, whoever the peer is.
+        (
+            rule(Some(Family::V6), Peer::Anyone, Ports::In(WEB)),
+            Ingress,
+            There,
+            vec!["ip6 daddr . meta l4proto . th dport @s2-6 "],
+        ),
+        (
+            rule(Some(Family::V6), Peer::Anyone, Ports::In(WEB)),
+            Ingress,
+            Back,
+            vec!["ip6 saddr . meta l4proto . th sport @s2-6 "],
+        ),
+        (
+            rule(Some(Family::V6), Peer::Anyone, Ports::In(WEB)),
+            Egress,
+            There,
+            vec!["ip6 daddr . meta l4proto . th dport @s2-6 "],
+        ),
+        (
+            rule(v4, block("0.0.0.0", "255.255.255.255"), Ports::Any),
+            Ingress,
+            There,
+            vec!["meta nfproto ipv4 "],
+        ),
+        (
+            rule(
+                Some(Family::V6),
+                block("::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+                tcp_80(),
+            ),
+            Ingress,
+            There,
+            vec!["meta nfproto ipv6 meta l4proto tcp th dport 80 "],
+        ),
+        (
+            rule(v4, block("10.0.0.0", "10.0.0.3"), Ports::Any),
+            Egress,
+            Back,
+            vec!["ip saddr 10.0.0.0-10.0.0.3 "],
+        ),
+        (
+            rule(
+                v4,
+                Peer::Ranges(vec![
+                    (ip("10.0.0.1"), ip("10.0.0.1")),
+                    (ip("10.0.0.3"), ip("10.0.0.4")),
+                ]),
+                Ports::Ranges(Protocol::Udp, vec![(1, 2), (4, 4)]),
+            ),
+            Ingress,
+            There,
+            vec![
+                "ip saddr 10.0.0.1 meta l4proto udp th dport 1-2 ",
+                "ip saddr 10.0.0.1 meta l4proto udp th dport 4 ",
+                "ip saddr 10.0.0.3-10.0.0.4 meta l4proto udp th dport 1-2 ",
+                "ip saddr 10.0.0.3-10.0.0.4 meta l4proto udp th dport 4 ",
+            ],
+        ),
+        // Nothing is in no range.
+        (
+            rule(v4, Peer::Ranges(vec![]), Ports::Any),
+            Ingress,
+            There,
+            vec![],
+        ),
+        (
+            rule(None, Peer::Anyone, Ports::Ranges(Protocol::Tcp, vec![])),
+            Ingress,
+            There,
+            vec![],
+        ),
+    ] {
+        assert_eq!(
+            matches(&rule, direction, way),
+            rows,
+            "{rule:?} {direction:?} {way:?}"
+        );
+    }
+}
+
+#[test]
+fn many_ranges_become_one_set() {
+    let addresses = |count: u8| {
+        let ranges =
+            (0..count).map(|at| (ip(&format!("10.0.{at}.0")), ip(&format!("10.0.{at}.9"))));
+        Peer::Ranges(ranges.collect())
+    };
+    let ports = |count: u16| {
+        Ports::Ranges(
+            Protocol::Tcp,
+            (0..count).map(|at| (10 * at, 10 * at + 1)).collect(),
+        )
+    };
+    for (addresses, ports, rows, peer_set, port_set) in [
+        (addresses(16), ports(1), 16, false, false),
+        (addresses(4), ports(4), 16, false, false),
+        (addresses(4), ports(5), 4, false, true),
+        (addresses(1), ports(17), 1, false, true),
+        (addresses(17), ports(1), 1, true, true),
+        (addresses(17), ports(2), 1, true, true),
+        (addresses(17), Ports::Any, 1, true, false),
+        (Peer::In(CLIENTS), ports(17), 1, false, true),
+    ] {
+        let rule = rule(Some(Family::V4), addresses, ports);
+        let made = matches(&rule, Direction::Ingress, Way::There);
+        assert_eq!(made.len(), rows, "{rule:?}");
+        let has = |text: &str| made.iter().all(|row| row.contains(text));
+        assert_eq!(
+            has("meta nfproto . ip saddr { ipv4 . 10.0.0.0-10.0.0.9, "),
+            peer_set,
+            "{made:?}"
+        );
+        assert_eq!(
+            has("meta l4proto . th dport { tcp . 0-1"),
+            port_set,
+            "{made:?}"
+        );
+    }
+}
+
+#[test]
+fn names_of_policies_are_comments_where_nft_takes_them() {
+    use super::names::comment;
+    let name = |length: usize| Name::new("a".repeat(63), "b".repeat(length - 64));
+    assert_eq!(
+        comment(&Name::new("shop", "web")).as_deref(),
+        Some("shop/web")
+    );
+    assert_eq!(comment(&name(127)).map(|it| it.len()), Some(127));
+    assert_eq!(comment(&name(128)), None);
+    for odd in ["a\"b", "a\\b", "a b", "a\nb", "ä"] {
+        assert_eq!(comment(&Name::new("shop", odd)), None, "{odd:?}");
+    }
+}
+
+#[test]
+fn tables_have_names_that_nft_takes() {
+    for (name, is_fine) in [
+        ("rhumb", true),
+        ("rhumb-node_2", true),
+        ("", false),
+        ("2rhumb", false),
+        ("-x", false),
+        ("a b", false),
+        ("a;b", false),
+        (&"a".repeat(65), false),
+    ] {
+        assert_eq!(Table::new(name).is_ok(), is_fine, "{name:?}");
+    }
+}

@@ -1,0 +1,244 @@
+//! What can be had on this node. All of it is looked up for the network namespace of this process.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use crate::Error;
+use crate::nft::Kernel;
+use crate::report::Unimplemented;
+
+/// The capability to change rules, as a bit of `CapEff`.
+const CAP_NET_ADMIN: u32 = 12;
+/// Only there if conntrack tells associations of SCTP apart by their ports.
+const SCTP_TRACKED: &str = "sys/net/netfilter/nf_conntrack_sctp_timeout_established";
+const IPV6_OFF: &str = "sys/net/ipv6/conf/all/disable_ipv6";
+
+/// Features as policies know them.
+pub(crate) const SCTP: &str = "SCTP";
+const IPV6: &str = "IPv6";
+
+/// Where the kernel tells about itself.
+#[derive(Debug, Clone)]
+pub(crate) struct System {
+    proc: PathBuf,
+    sys: PathBuf,
+}
+
+impl Default for System {
+    fn default() -> System {
+        System {
+            proc: "/proc".into(),
+            sys: "/sys".into(),
+        }
+    }
+}
+
+impl System {
+    /// Finds out what cannot be had, or why nothing can.
+    pub(crate) async fn probe(&self, kernel: &Kernel) -> Result<Vec<Unimplemented>, Error> {
+        if !self.may_change_rules() {
+            return Err(Error::NotAllowed);
+        }
+        kernel.probe().await.map_err(Error::Kernel)?;
+        Ok(self.unimplemented())
+    }
+
+    /// If it cannot be found out, nft will tell.
+    fn may_change_rules(&self) -> bool {
+        let Ok(status) = std::fs::read_to_string(self.proc.join("self/status")) else {
+            return true;
+        };
+        let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+        let bits = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+        bits.is_none_or(|bits| bits & (1 << CAP_NET_ADMIN) != 0)
+    }
+
+    /// To be asked when the modules that rules need are loaded.
+    fn unimplemented(&self) -> Vec<Unimplemented> {
+        let mut all = Vec::new();
+        if !self.proc.join(SCTP_TRACKED).exists() {
+            all.push(Unimplemented {
+                feature: SCTP.to_owned(),
+                message: "the kernel's conntrack does not know SCTP (CONFIG_NF_CT_PROTO_SCTP)"
+                    .to_owned(),
+            });
+        }
+        let is_off = match std::fs::read_to_string(self.proc.join(IPV6_OFF)) {
+            Ok(value) => value.trim() == "1",
+            Err(_) => true,
+        };
+        if is_off {
+            all.push(Unimplemented {
+                feature: IPV6.to_owned(),
+                message: "IPv6 is turned off on this node (net.ipv6.conf.all.disable_ipv6)"
+                    .to_owned(),
+            });
+        }
+        all
+    }
+
+    /// Sees to it that packets which stay on a bridge come by the rules, as those between pods of one node often do.
+    /// Tells why they do not.
+    pub(crate) fn see_bridged(&self) -> Option<String> {
+        let bridges = self.bridges();
+        if bridges.as_ref().is_some_and(BTreeSet::is_empty) {
+            return None;
+        }
+        let switches = ["iptables", "ip6tables"].map(|name| format!("bridge-nf-call-{name}"));
+        let mut problems = switches.iter().filter_map(|name| {
+            let path = self.proc.join("sys/net/bridge").join(name);
+            match std::fs::read_to_string(&path) {
+                Ok(value) if value.trim() != "0" => None,
+                Ok(_) => match std::fs::write(&path, "1") {
+                    Ok(()) => {
+                        tracing::info!("net.bridge.{name} is set to 1, so that rules see what goes over bridges");
+                        None
+                    }
+                    Err(error) => Some(format!("set net.bridge.{name} to 1, which this process cannot: {error}")),
+                },
+                // Without knowing of a bridge there is nothing to complain of.
+                Err(_) if bridges.is_none() => None,
+                Err(_) => Some("load the kernel module br_netfilter (modprobe br_netfilter)".to_owned()),
+            }
+        });
+        let remedy = problems.next()?;
+        let bridges: Vec<String> = bridges.unwrap_or_default().into_iter().collect();
+        let bridges = bridges.join(", ");
+        Some(format!(
+            "rules do not see what goes over bridges ({bridges}), such as traffic between pods of this node: {remedy}"
+        ))
+    }
+
+    /// `None` if it cannot be told: what is mounted may show the interfaces of another namespace.
+    fn bridges(&self) -> Option<BTreeSet<String>> {
+        let table = std::fs::read_to_string(self.proc.join("net/dev")).ok()?;
+        let lines = table.lines().filter_map(|line| line.split_once(':'));
+        let here: BTreeSet<String> = lines.map(|(name, _)| name.trim().to_owned()).collect();
+        let mut shown = BTreeSet::new();
+        let mut bridges = BTreeSet::new();
+        for entry in std::fs::read_dir(self.sys.join("class/net")).ok()? {
+            let entry = entry.ok()?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if entry.path().join("bridge").is_dir() {
+                bridges.insert(name.clone());
+            }
+            if entry.path().is_dir() {
+                shown.insert(name);
+            }
+        }
+        (here == shown).then_some(bridges)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    struct Fake {
+        root: tempfile::TempDir,
+        system: System,
+    }
+
+    impl Fake {
+        fn new(files: &[(&str, &str)]) -> Fake {
+            let root = tempfile::tempdir().unwrap();
+            let system = System {
+                proc: root.path().join("proc"),
+                sys: root.path().join("sys"),
+            };
+            let fake = Fake { root, system };
+            for (path, text) in files {
+                let path = fake.path(path);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, text).unwrap();
+            }
+            fake
+        }
+
+        fn path(&self, path: &str) -> PathBuf {
+            self.root.path().join(Path::new(path))
+        }
+    }
+
+    #[test]
+    fn only_those_with_the_capability_may_change_rules() {
+        for (status, may) in [
+            ("Name:\tx\nCapEff:\t000001ffffffffff\n", true),
+            ("CapEff:\t0000000000001000\n", true),
+            ("CapEff:\t0000000000000fff\n", false),
+            ("CapEff:\t0000000000000000\n", false),
+            ("CapPrm:\t0000000000000000\n", true),
+        ] {
+            let fake = Fake::new(&[("proc/self/status", status)]);
+            assert_eq!(fake.system.may_change_rules(), may, "{status}");
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_lacks_is_told() {
+        const SCTP_FILE: &str = "proc/sys/net/netfilter/nf_conntrack_sctp_timeout_established";
+        const IPV6_FILE: &str = "proc/sys/net/ipv6/conf/all/disable_ipv6";
+        for (files, lacks) in [
+            (vec![(SCTP_FILE, "210\n"), (IPV6_FILE, "0\n")], vec![]),
+            (vec![(IPV6_FILE, "0\n")], vec!["SCTP"]),
+            (vec![(SCTP_FILE, "210\n"), (IPV6_FILE, "1\n")], vec!["IPv6"]),
+            (vec![], vec!["SCTP", "IPv6"]),
+        ] {
+            let fake = Fake::new(&files);
+            let lacking = fake.system.unimplemented();
+            let lacking: Vec<&str> = lacking.iter().map(|it| it.feature.as_str()).collect();
+            assert_eq!(lacking, lacks, "{files:?}");
+        }
+    }
+
+    const V4: &str = "proc/sys/net/bridge/bridge-nf-call-iptables";
+    const V6: &str = "proc/sys/net/bridge/bridge-nf-call-ip6tables";
+    const INTERFACES: (&str, &str) = (
+        "proc/net/dev",
+        "Inter-|   Receive  |\n face |bytes\n    lo: 0 0\n  cni0: 1 1\n",
+    );
+    const LO: (&str, &str) = ("sys/class/net/lo/ifindex", "1");
+    const CNI: (&str, &str) = ("sys/class/net/cni0/bridge/forward_delay", "0");
+    const NO_BRIDGE: (&str, &str) = ("sys/class/net/cni0/ifindex", "2");
+
+    #[test]
+    fn packets_on_bridges_are_seen_or_it_is_told_why_not() {
+        let module = Some("modprobe br_netfilter");
+        for (files, problem) in [
+            (vec![INTERFACES, LO, CNI, (V4, "1\n"), (V6, "1\n")], None),
+            (vec![INTERFACES, LO, CNI, (V4, "0\n"), (V6, "0\n")], None),
+            (vec![INTERFACES, LO, CNI], module),
+            (vec![INTERFACES, LO, CNI, (V4, "1\n")], module),
+            (vec![INTERFACES, LO, NO_BRIDGE], None),
+            // The interfaces of another namespace are shown.
+            (vec![INTERFACES, LO], None),
+            (
+                vec![INTERFACES, LO, ("sys/class/net/br9/bridge/x", "")],
+                None,
+            ),
+        ] {
+            let fake = Fake::new(&files);
+            let told = fake.system.see_bridged();
+            match problem {
+                None => assert_eq!(told, None, "{files:?}"),
+                Some(text) => {
+                    let told = told.unwrap_or_default();
+                    assert!(told.contains(text) && told.contains("(cni0)"), "{told}");
+                }
+            }
+            for switch in [V4, V6] {
+                let value = std::fs::read_to_string(fake.path(switch)).unwrap_or_default();
+                assert_ne!(value.trim(), "0", "{files:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_bridges_nothing_is_switched() {
+        let fake = Fake::new(&[INTERFACES, LO, NO_BRIDGE, (V4, "0"), (V6, "0")]);
+        assert_eq!(fake.system.see_bridged(), None);
+        assert_eq!(std::fs::read_to_string(fake.path(V4)).unwrap(), "0");
+    }
+}

@@ -1,0 +1,115 @@
+//! What a node tells about the policies that it enforces: one object, named like the node.
+
+use std::borrow::Cow;
+
+use k8s_openapi::ClusterResourceScope;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Resource;
+use kube::api::ObjectMeta;
+use serde::{Deserialize, Serialize};
+
+const API_VERSION: &str = "networking.rhumb.dev/v1alpha1";
+const KIND: &str = "NetworkPolicyNode";
+
+/// As many policies as one object has room for.
+pub const POLICIES_MAX: usize = 10_000;
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    #[serde(default)]
+    pub api_version: String,
+    #[serde(default)]
+    pub kind: String,
+    pub metadata: ObjectMeta,
+    /// Who enforces.
+    #[serde(default)]
+    pub agent: String,
+    /// What it knows.
+    #[serde(default)]
+    pub versions: Vec<String>,
+    /// What it knows, and cannot do on this node.
+    #[serde(default)]
+    pub unimplemented: Vec<Unimplemented>,
+    /// Policies that select pods of this node, as they are in the kernel.
+    #[serde(default)]
+    pub applied: Vec<Applied>,
+    /// Why the kernel could not be brought up to date; absent if all is well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// A feature that cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unimplemented {
+    pub feature: String,
+    pub message: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Applied {
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    pub generation: i64,
+}
+
+impl Report {
+    /// One that says nothing yet.
+    pub fn new(node: &str, agent: String, versions: Vec<String>) -> Report {
+        Report {
+            api_version: API_VERSION.to_owned(),
+            kind: KIND.to_owned(),
+            metadata: ObjectMeta {
+                name: Some(node.to_owned()),
+                ..ObjectMeta::default()
+            },
+            agent,
+            versions,
+            ..Report::default()
+        }
+    }
+
+    /// The report goes with its node.
+    pub(crate) fn belongs_to(&mut self, node_uid: Option<&str>) {
+        let name = self.metadata.name.clone().unwrap_or_default();
+        self.metadata.owner_references = node_uid.map(|uid| {
+            vec![OwnerReference {
+                api_version: "v1".to_owned(),
+                kind: "Node".to_owned(),
+                name,
+                uid: uid.to_owned(),
+                ..OwnerReference::default()
+            }]
+        });
+    }
+}
+
+impl Resource for Report {
+    type DynamicType = ();
+    type Scope = ClusterResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        KIND.into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "networking.rhumb.dev".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1alpha1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "networkpolicynodes".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}

@@ -1,0 +1,142 @@
+//! The agent as a client of an API server: what the server shows becomes rules of the kernel, and what the kernel has
+//! is told to the server.
+//!
+//! ```text
+//!  watches ──► core: one task, Engine ──► nft: one transaction for all that waits ──► kernel
+//!                                           └──► report, once the kernel has it ──► server
+//! ```
+
+mod core;
+mod patience;
+mod reporting;
+mod statement;
+mod watches;
+mod world;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::{Api, Client};
+use rhumb_netpol::Knowledge;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+use self::core::Core;
+use crate::Error;
+use crate::metrics::Metrics;
+use crate::nft::{Kernel, Nft, Table};
+use crate::probe::{self, System};
+use crate::report::{Report, Unimplemented};
+use statement::Statement;
+use world::World;
+
+/// How often it is looked whether somebody else changed the rules.
+pub const INSPECT_EVERY: Duration = Duration::from_secs(10);
+/// How long a server may take to hear that there are no rules.
+const LAST_WORD_MAX: Duration = Duration::from_secs(5);
+
+/// What an agent needs to run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The node whose pods are looked after.
+    pub node: String,
+    /// Who enforces, for the report.
+    pub agent: String,
+    /// The versions of policies that it knows.
+    pub versions: Vec<String>,
+    /// The program, or where it is.
+    pub nft: PathBuf,
+    pub table: Table,
+    /// Whether addresses of this node that no known pod has are cut off.
+    pub hold_unknown_pods: bool,
+    pub inspect_every: Duration,
+    pub metrics: Arc<Metrics>,
+}
+
+/// One that has found out what can be had on this node.
+#[derive(Debug)]
+pub struct Agent {
+    options: Options,
+    kernel: Kernel,
+    system: System,
+    unimplemented: Vec<Unimplemented>,
+}
+
+impl Agent {
+    /// Changes nothing in the kernel. If this node cannot have rules, the server is told so: an earlier report would
+    /// say that it has.
+    pub async fn prepare(options: Options, client: &Client) -> Result<Agent, Error> {
+        match Agent::probe(&options).await {
+            Ok((kernel, system, unimplemented)) => Ok(Agent {
+                options,
+                kernel,
+                system,
+                unimplemented,
+            }),
+            Err(error) => {
+                if !matches!(error, Error::NotAllowed) {
+                    last_word(client, &options, &error).await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn probe(options: &Options) -> Result<(Kernel, System, Vec<Unimplemented>), Error> {
+        let system = System::default();
+        let nft = Nft::find(&options.nft)?;
+        let kernel = Kernel::new(nft, options.table.clone());
+        let unimplemented = system.probe(&kernel).await?;
+        Ok((kernel, system, unimplemented))
+    }
+
+    /// What it knows, and cannot do on this node.
+    pub fn unimplemented(&self) -> &[Unimplemented] {
+        &self.unimplemented
+    }
+
+    /// Sees to policies until `stop`. The rules stay.
+    pub async fn run(self, client: Client, stop: CancellationToken) {
+        let options = self.options;
+        let has_sctp = |it: &Unimplemented| it.feature != probe::SCTP;
+        let knowledge = Knowledge {
+            versions: options.versions.iter().cloned().collect(),
+            sctp: self.unimplemented.iter().all(has_sctp),
+        };
+        let mut report = Report::new(&options.node, options.agent, options.versions);
+        report.unimplemented = self.unimplemented;
+        let (statement, told) = Statement::new(report);
+        let mut work = JoinSet::new();
+        let heard = watches::start(&client, &options.node, &mut work);
+        work.spawn(reporting::run(client, options.node.clone(), told));
+        let core = Core {
+            world: World::new(options.node, knowledge, options.hold_unknown_pods),
+            kernel: self.kernel,
+            system: self.system,
+            metrics: &options.metrics,
+            statement,
+            patience: Core::patience(),
+            retry_at: None,
+            waiting: Vec::new(),
+            has_written: false,
+            inspects: true,
+            began: Instant::now(),
+        };
+        core.run(heard, options.inspect_every, &stop).await;
+    }
+}
+
+async fn last_word(client: &Client, options: &Options, error: &Error) {
+    let versions = options.versions.clone();
+    let mut report = Report::new(&options.node, options.agent.clone(), versions);
+    report.problem = Some(error.to_string());
+    let api = Api::all(client.clone());
+    // If nobody hears it, the process ends all the same, and says why.
+    let _ = timeout(
+        LAST_WORD_MAX,
+        reporting::write(&api, &options.node, &report),
+    )
+    .await;
+}
