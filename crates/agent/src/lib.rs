@@ -20,4 +20,4 @@ pub mod report;
 mod run;
 
 pub use error::Error;
-pub use run::{Agent, INSPECT_EVERY, Options};
+pub use run::{Agent, INSPECT_EVERY, Options, clean_up, forget};

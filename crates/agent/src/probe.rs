@@ -44,7 +44,7 @@ impl System {
     }
 
     /// If it cannot be found out, nft will tell.
-    fn may_change_rules(&self) -> bool {
+    pub(crate) fn may_change_rules(&self) -> bool {
         let Ok(status) = std::fs::read_to_string(self.proc.join("self/status")) else {
             return true;
         };

@@ -11,11 +11,13 @@
 )]
 
 mod admission;
+mod agent;
 mod columns;
 mod connect;
 mod controllers;
 mod documents;
 mod duration;
+mod listener;
 mod listing;
 mod netpol;
 mod pki;
@@ -44,6 +46,8 @@ enum Command {
     Scheduler(Box<scheduler::Command>),
     /// Run only simulated nodes, for an API server that runs elsewhere.
     SimulateNodes(Box<simulation::Command>),
+    /// Enforce network policies for the pods of this node, by nftables; as root.
+    Agent(Box<agent::Command>),
     /// Ask who sees a request before it is stored: webhooks, policies, exclusions.
     #[command(subcommand)]
     Admission(admission::Command),
@@ -85,6 +89,7 @@ fn main() -> ExitCode {
         Command::Controllers(command) => controllers::run(*command),
         Command::Scheduler(command) => scheduler::run(*command),
         Command::SimulateNodes(command) => simulation::run(*command),
+        Command::Agent(command) => agent::run(*command),
         Command::Admission(command) => admission::run(command),
         Command::Netpol(command) => netpol::run(command),
         Command::Store(command) => store::run(command),

@@ -37,6 +37,11 @@ impl Table {
         }
     }
 
+    /// Without the family.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+
     /// Makes the kernel have this program and nothing else in the table, whatever was there, at one moment. `marker` is
     /// a number by which it is known later that the table is this one.
     pub fn whole(&self, program: &Program, held: &Held, marker: u32) -> String {

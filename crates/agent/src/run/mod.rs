@@ -13,11 +13,13 @@ mod statement;
 mod watches;
 mod world;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube::api::DeleteParams;
 use kube::{Api, Client};
+use rhumb_client::error::found;
 use rhumb_netpol::Knowledge;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
@@ -126,6 +128,23 @@ impl Agent {
         };
         core.run(heard, options.inspect_every, &stop).await;
     }
+}
+
+/// Removes all rules of an agent; whether there were any.
+pub async fn clean_up(nft: &Path, table: &Table) -> Result<bool, Error> {
+    let system = System::default();
+    if !system.may_change_rules() {
+        return Err(Error::NotAllowed);
+    }
+    let mut kernel = Kernel::new(Nft::find(nft)?, table.clone());
+    Ok(kernel.remove().await?)
+}
+
+/// Deletes the report of a node; whether there was one.
+pub async fn forget(client: Client, node: &str) -> Result<bool, rhumb_client::Error> {
+    let api: Api<Report> = Api::all(client);
+    let deleted = found(api.delete(node, &DeleteParams::default()).await)?;
+    Ok(deleted.is_some())
 }
 
 async fn last_word(client: &Client, options: &Options, error: &Error) {

@@ -2,7 +2,6 @@
 
 mod explain;
 mod flags;
-mod listener;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,11 +14,13 @@ use rhumb_api::Gates;
 use rhumb_api::gates::Feature;
 use rhumb_apiserver::metrics::Beside;
 use rhumb_scheduler::metrics::Metrics;
+use rhumb_scheduler::run::Health;
 
 pub(crate) use flags::{options, read_config};
 
 use crate::connect;
 use crate::controllers::unique_identity;
+use crate::listener::{self, Component};
 
 /// What the scheduler counts, shown by the server that it runs beside.
 #[derive(Debug)]
@@ -28,6 +29,23 @@ pub(crate) struct Counted(pub(crate) Arc<Metrics>);
 impl Beside for Counted {
     fn write(&self, text: &mut String) -> fmt::Result {
         self.0.write(text)
+    }
+}
+
+/// The same where it runs alone.
+struct Alone {
+    metrics: Arc<Metrics>,
+    health: Arc<Health>,
+}
+
+impl Component for Alone {
+    fn metrics(&self) -> Option<String> {
+        self.metrics.text()
+    }
+
+    fn unready(&self) -> Option<String> {
+        let is_ready = self.health.is_ready();
+        (!is_ready).then(|| "not all that there is has been seen yet".to_owned())
     }
 }
 
@@ -117,7 +135,8 @@ async fn schedule(command: Flags) -> Result<()> {
     let (connect, _) = connect::over_https(kubeconfig.as_deref(), false).await?;
     if !command.metrics_address.is_empty() {
         let listener = listener::bind(&command.metrics_address).await?;
-        tokio::spawn(listener::serve(listener, metrics, options.health.clone()));
+        let health = options.health.clone();
+        tokio::spawn(listener::serve(listener, Alone { metrics, health }));
     }
     tracing::info!(
         server = connect.server(),

@@ -1,4 +1,4 @@
-//! Metrics and health of a scheduler that runs alone. There is nothing secret in them and nothing to be done with them,
+//! Metrics and health of a component that runs alone. There is nothing secret in them and nothing to be done with them,
 //! so they are shown without asking who looks, and only on this machine unless the operator says otherwise.
 
 use std::convert::Infallible;
@@ -13,8 +13,6 @@ use http_body_util::Full;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rhumb_scheduler::metrics::Metrics;
-use rhumb_scheduler::run::Health;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
@@ -27,7 +25,15 @@ const HEADER_MAX: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(100);
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-pub(super) async fn bind(address: &str) -> Result<TcpListener> {
+/// What there is to be seen of a component.
+pub(crate) trait Component: Send + Sync + 'static {
+    /// The text of `/metrics`; `None` if it cannot be written.
+    fn metrics(&self) -> Option<String>;
+    /// Why it does not do yet what it is there for; `None` if it does.
+    fn unready(&self) -> Option<String>;
+}
+
+pub(crate) async fn bind(address: &str) -> Result<TcpListener> {
     TcpListener::bind(address)
         .await
         .map_err(|error| match error.kind() {
@@ -39,7 +45,8 @@ pub(super) async fn bind(address: &str) -> Result<TcpListener> {
         .with_context(|| format!("--metrics-address {address}"))
 }
 
-pub(super) async fn serve(listener: TcpListener, metrics: Arc<Metrics>, health: Arc<Health>) {
+pub(crate) async fn serve(listener: TcpListener, component: impl Component) {
+    let component = Arc::new(component);
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(place) = places.clone().acquire_owned().await else {
@@ -49,10 +56,10 @@ pub(super) async fn serve(listener: TcpListener, metrics: Arc<Metrics>, health: 
             sleep(PAUSE).await;
             continue;
         };
-        let (metrics, health) = (metrics.clone(), health.clone());
+        let component = component.clone();
         tokio::spawn(async move {
             let service = service_fn(|request| {
-                let response = answer(&request, &metrics, &health);
+                let response = answer(&request, &*component);
                 async { Ok::<_, Infallible>(response) }
             });
             let mut server = http1::Builder::new();
@@ -67,11 +74,11 @@ pub(super) async fn serve(listener: TcpListener, metrics: Arc<Metrics>, health: 
     }
 }
 
-fn answer<B>(request: &Request<B>, metrics: &Metrics, health: &Health) -> Response<Full<Bytes>> {
+fn answer<B>(request: &Request<B>, component: &impl Component) -> Response<Full<Bytes>> {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     match request.uri().path() {
         _ if !is_read => say(StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned()),
-        "/metrics" => match metrics.text() {
+        "/metrics" => match component.metrics() {
             Some(text) => {
                 let mut response = say(StatusCode::OK, text);
                 let headers = response.headers_mut();
@@ -80,11 +87,11 @@ fn answer<B>(request: &Request<B>, metrics: &Metrics, health: &Health) -> Respon
             }
             None => say(StatusCode::INTERNAL_SERVER_ERROR, String::new()),
         },
-        "/readyz" if !health.is_ready() => say(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "not all that there is has been seen yet\n".to_owned(),
-        ),
-        "/healthz" | "/livez" | "/readyz" => say(StatusCode::OK, "ok".to_owned()),
+        "/readyz" => match component.unready() {
+            Some(why) => say(StatusCode::SERVICE_UNAVAILABLE, why + "\n"),
+            None => say(StatusCode::OK, "ok".to_owned()),
+        },
+        "/healthz" | "/livez" => say(StatusCode::OK, "ok".to_owned()),
         _ => say(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
     }
 }
@@ -99,19 +106,31 @@ fn say(status: StatusCode, text: String) -> Response<Full<Bytes>> {
 mod tests {
     use super::*;
 
+    struct Ready(bool);
+
+    impl Component for Ready {
+        fn metrics(&self) -> Option<String> {
+            Some("x 1\n".to_owned())
+        }
+
+        fn unready(&self) -> Option<String> {
+            (!self.0).then(|| "not yet".to_owned())
+        }
+    }
+
     #[test]
     fn what_is_asked_is_answered() {
-        let (metrics, health) = (Metrics::default(), Health::default());
-        for (method, path, code) in [
-            ("GET", "/readyz", 200),
-            ("GET", "/livez", 200),
-            ("HEAD", "/healthz", 200),
-            ("GET", "/metrics", 200),
-            ("POST", "/metrics", 405),
-            ("GET", "/other", 404),
+        for (is_ready, method, path, code) in [
+            (true, "GET", "/readyz", 200),
+            (false, "GET", "/readyz", 503),
+            (false, "GET", "/livez", 200),
+            (false, "HEAD", "/healthz", 200),
+            (true, "GET", "/metrics", 200),
+            (true, "POST", "/metrics", 405),
+            (true, "GET", "/other", 404),
         ] {
             let request = Request::builder().method(method).uri(path);
-            let response = answer(&request.body(()).unwrap(), &metrics, &health);
+            let response = answer(&request.body(()).unwrap(), &Ready(is_ready));
             assert_eq!(response.status().as_u16(), code, "{method} {path}");
         }
     }
