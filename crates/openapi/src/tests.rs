@@ -181,6 +181,34 @@ fn what_only_this_server_has_is_described_too() {
 }
 
 #[test]
+fn what_became_of_network_policies_is_described() {
+    let document = v3("apis/networking.k8s.io/v1");
+    let schemas = &document["components"]["schemas"];
+    let prefix = "io.k8s.api.networking.v1";
+    let spec = &schemas[format!("{prefix}.NetworkPolicySpec")]["properties"];
+    assert_eq!(spec["minVersion"]["type"], "string");
+    let conditions = &schemas[format!("{prefix}.NetworkPolicyStatus")]["properties"]["conditions"];
+    assert_eq!(conditions["x-kubernetes-list-map-keys"], json!(["type"]));
+    assert_eq!(conditions["x-kubernetes-patch-merge-key"], "type");
+    let condition = &schemas[format!("{prefix}.NetworkPolicyStatusCondition")];
+    assert_eq!(condition["required"], json!(["status", "type"]));
+    let item = "/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies/{name}/status";
+    assert!(document["paths"][item]["put"].is_object());
+
+    let document = v3("apis/networking.rhumb.dev/v1alpha1");
+    let node =
+        &document["components"]["schemas"]["dev.rhumb.networking.v1alpha1.NetworkPolicyNode"];
+    let gvk = json!([{ "group": "networking.rhumb.dev", "kind": "NetworkPolicyNode", "version": "v1alpha1" }]);
+    assert_eq!(node["x-kubernetes-group-version-kind"], gvk);
+    let fields = node["properties"].as_object().unwrap();
+    assert!(
+        fields
+            .values()
+            .all(|field| field["description"].is_string())
+    );
+}
+
+#[test]
 fn a_write_tells_what_it_takes() {
     let document = v3("apis/apps/v1");
     let item = &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"];

@@ -4,8 +4,9 @@ use http::Method;
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::exclusion_rules::{Answer, GROUP, JSON, MERGE, OFF, WEBHOOKS, YAML, send};
+use crate::exclusion_rules::{GROUP, OFF, WEBHOOKS, send};
 use crate::program::FEW_CONTROLLERS;
+use crate::requests::{Answer, JSON, MERGE, YAML};
 use crate::support::Server;
 
 const DEPENDS: &str = "with failurePolicy Fail can stop what the cluster depends on";

@@ -1,22 +1,16 @@
 //! KEP-3693: rules that keep requests from webhooks and policies, as clients write and read them.
 
-use http::{Method, Request};
+use http::Method;
 use kube::Client;
-use kube::client::Body;
 use serde_json::{Value, json};
 
+use crate::requests::{self, Answer, JSON, MERGE, OPERATIONS, STRATEGIC, YAML};
 use crate::support::Server;
 
 pub(crate) const OFF: &str = "--feature-gates=AdmissionWebhookExclusionRules=false";
 pub(crate) const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
 pub(crate) const WEBHOOKS: &str = "validatingwebhookconfigurations";
 const POLICIES: &str = "validatingadmissionpolicies";
-
-pub(crate) const JSON: &str = "application/json";
-pub(crate) const YAML: &str = "application/yaml";
-pub(crate) const MERGE: &str = "application/merge-patch+json";
-const STRATEGIC: &str = "application/strategic-merge-patch+json";
-const OPERATIONS: &str = "application/json-patch+json";
 
 /// The example of the proposal as it is printed there, but for the `clientConfig`, which it leaves out.
 const SAMPLE: &str = r#"
@@ -70,21 +64,7 @@ fn policy(rules: &Value) -> Value {
     })
 }
 
-/// What the server said.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) code: u16,
-    pub(crate) warnings: Vec<String>,
-    pub(crate) body: Value,
-}
-
 impl Answer {
-    #[track_caller]
-    pub(crate) fn object(self) -> Value {
-        assert!((200..300).contains(&self.code), "{self:?}");
-        self.body
-    }
-
     /// Warnings but for those about what the webhook could stop.
     fn spellings(&self) -> Vec<String> {
         let others = self.warnings.iter();
@@ -105,6 +85,7 @@ impl Answer {
     }
 }
 
+/// Asks for something of the group.
 pub(crate) async fn send(
     client: &Client,
     method: Method,
@@ -112,23 +93,7 @@ pub(crate) async fn send(
     media: &str,
     body: String,
 ) -> Answer {
-    let request = Request::builder()
-        .method(method)
-        .uri(format!("{GROUP}/{path}"))
-        .header("content-type", media)
-        .header("accept", JSON)
-        .body(Body::from(body.into_bytes()))
-        .expect("a request");
-    let response = client.send(request).await.expect("an answer");
-    let warnings = response.headers().get_all("warning").iter();
-    let warnings = warnings.map(|value| value.to_str().expect("a text").to_owned());
-    let (code, warnings) = (response.status().as_u16(), warnings.collect());
-    let body = response.into_body().collect_bytes().await.expect("a body");
-    Answer {
-        code,
-        warnings,
-        body: serde_json::from_slice(&body).expect("JSON"),
-    }
+    requests::send(client, method, &format!("{GROUP}/{path}"), media, body).await
 }
 
 async fn create(client: &Client, path: &str, object: &Value) -> Answer {

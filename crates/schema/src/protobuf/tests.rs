@@ -76,6 +76,27 @@ fn fields_of_ours_leave_the_numbers_of_others_alone() {
 }
 
 #[test]
+fn what_became_of_network_policies_survives() {
+    let condition = json!({"type": "Programmed", "status": "True", "observedGeneration": 3, "reason": "Applied",
+        "lastTransitionTime": "2024-05-01T10:00:00Z", "message": "applied on 3 of 3 nodes"});
+    check_round_trip(
+        "io.k8s.api.networking.v1.NetworkPolicy",
+        json!({
+            "spec": {"podSelector": {}, "minVersion": "1.21"},
+            "status": {"conditions": [condition, {"type": "Problem", "status": "False"}]},
+        }),
+    );
+    check_round_trip(
+        "dev.rhumb.networking.v1alpha1.NetworkPolicyNode",
+        json!({
+            "metadata": {"name": "node-a"}, "agent": "rhumb", "versions": ["1.3", "1.8"], "problem": "p",
+            "unimplemented": [{"feature": "SCTP", "message": "m"}],
+            "applied": [{"namespace": "x", "name": "y", "uid": "u", "generation": 3}],
+        }),
+    );
+}
+
+#[test]
 fn fields_that_are_not_known_are_told_if_anything_is_in_them() {
     let (table, spec) = (
         Table::builtin(),

@@ -1,6 +1,7 @@
 mod ending;
 mod eviction;
 mod foreign;
+mod network_policies;
 mod premises;
 mod reading;
 

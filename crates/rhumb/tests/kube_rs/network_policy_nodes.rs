@@ -1,0 +1,119 @@
+//! What those who enforce network policies tell of their nodes: one object each.
+
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+};
+use kube::core::GroupVersionKind;
+use kube::{Client, Discovery, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::make::{object, refusal};
+use crate::requests::{TABLE, get_as};
+use crate::support::Server;
+
+fn reports(client: &Client) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk("networking.rhumb.dev", "v1alpha1", "NetworkPolicyNode");
+    Api::all_with(
+        client.clone(),
+        &ApiResource::from_gvk_with_plural(&kind, "networkpolicynodes"),
+    )
+}
+
+fn report(applied: Value) -> DynamicObject {
+    object(json!({
+        "apiVersion": "networking.rhumb.dev/v1alpha1", "kind": "NetworkPolicyNode", "metadata": {"name": "node-a"},
+        "agent": "rhumb 0.1.0", "versions": ["1.3", "1.8"], "applied": applied,
+        "unimplemented": [{"feature": "SCTP", "message": "the kernel has none"}],
+    }))
+}
+
+fn policy(name: &str, generation: i64) -> Value {
+    json!({"namespace": "x", "name": name, "uid": "u", "generation": generation})
+}
+
+#[tokio::test]
+async fn a_report_is_made_by_its_first_update_and_replaced_by_the_next() {
+    let server = Server::start();
+    let client = server.client().await;
+    let reports = reports(&client);
+    let params = PostParams::default();
+    for applied in [
+        json!([policy("a", 1)]),
+        json!([policy("a", 2), policy("b", 1)]),
+    ] {
+        let written = reports
+            .replace("node-a", &params, &report(applied.clone()))
+            .await;
+        assert_eq!(written.expect("an update").data["applied"], applied);
+    }
+    let problem = Patch::Merge(json!({"problem": "nft: busy"}));
+    let patched = reports
+        .patch("node-a", &PatchParams::default(), &problem)
+        .await;
+    assert_eq!(patched.expect("a patch").data["problem"], "nft: busy");
+    let listed = reports.list(&ListParams::default()).await.expect("reports");
+    let names: Vec<String> = listed.iter().map(ResourceExt::name_any).collect();
+    assert_eq!(names, ["node-a"]);
+
+    let path = "/apis/networking.rhumb.dev/v1alpha1/networkpolicynodes";
+    let table = get_as(&client, path, TABLE).await.object();
+    let mut cells = table["rows"][0]["cells"].clone();
+    cells[4].take();
+    let want = json!([
+        "node-a",
+        "1.3,1.8",
+        2,
+        "nft: busy",
+        null,
+        "rhumb 0.1.0",
+        "SCTP"
+    ]);
+    assert_eq!(cells, want);
+    reports
+        .delete("node-a", &DeleteParams::default())
+        .await
+        .expect("a deletion");
+    assert!(
+        reports
+            .get_opt("node-a")
+            .await
+            .expect("an answer")
+            .is_none()
+    );
+}
+
+#[tokio::test]
+async fn a_report_that_tells_nothing_or_something_twice_is_refused() {
+    let server = Server::start();
+    let reports = reports(&server.client().await);
+    let params = PostParams::default();
+    let twice = json!([policy("a", 1), policy("a", 2), {"namespace": "x"}]);
+    let refused = refusal(reports.create(&params, &report(twice)).await);
+    assert_eq!(refused.code, 422);
+    for want in [
+        "applied[1]: Duplicate value",
+        "applied[2].name: Required value",
+    ] {
+        assert!(refused.message.contains(want), "{}", refused.message);
+    }
+}
+
+#[tokio::test]
+async fn clients_find_the_kind_by_themselves() {
+    let server = Server::start();
+    let discovery = Discovery::new(server.client().await);
+    let found = discovery.run().await.expect("a discovery");
+    let group = found.get("networking.rhumb.dev").expect("the group");
+    let (resource, capabilities) = group
+        .recommended_kind("NetworkPolicyNode")
+        .expect("the kind");
+    assert_eq!(resource.plural, "networkpolicynodes");
+    assert_eq!(capabilities.scope, kube::discovery::Scope::Cluster);
+    let group = found.get("networking.k8s.io").expect("the group");
+    let (_, capabilities) = group.recommended_kind("NetworkPolicy").expect("the kind");
+    let subresources = capabilities.subresources.iter();
+    let subresources: Vec<&str> = subresources
+        .map(|(resource, _)| resource.plural.as_str())
+        .collect();
+    assert_eq!(subresources, ["status"]);
+}
