@@ -13,7 +13,7 @@ use crate::make::object;
 use crate::support::Server;
 
 /// In the order in which they need each other. Nobody answers for the webhook, so that it comes last.
-const FILES: [&str; 9] = [
+const FILES: [&str; 12] = [
     "namespace.yaml",
     "web.yaml",
     "batch.yaml",
@@ -21,6 +21,9 @@ const FILES: [&str; 9] = [
     "cross-namespace-affinity/customers.yaml",
     "cross-namespace-affinity/workloads.yaml",
     "cross-namespace-affinity/tenant.yaml",
+    "network-policies/namespaces.yaml",
+    "network-policies/pods.yaml",
+    "network-policies/policies.yaml",
     "admission/policy.yaml",
     "admission/webhook.yaml",
 ];
@@ -70,7 +73,7 @@ async fn every_example_is_accepted() {
             created += 1;
         }
     }
-    assert_eq!(created, 22);
+    assert_eq!(created, 45);
     for (verb, expected) in [("list", true), ("delete", false)] {
         let review = object(json!({"metadata": {}, "spec": {
             "user": "system:serviceaccount:shop:observer",
@@ -88,7 +91,12 @@ async fn every_example_is_accepted() {
 #[test]
 fn no_example_is_forgotten() {
     let mut names = Vec::new();
-    for folder in ["", "admission/", "cross-namespace-affinity/"] {
+    for folder in [
+        "",
+        "admission/",
+        "cross-namespace-affinity/",
+        "network-policies/",
+    ] {
         let files = std::fs::read_dir(directory().join(folder)).expect("examples");
         for file in files {
             let name = file.expect("a file").file_name();

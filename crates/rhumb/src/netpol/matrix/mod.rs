@@ -8,6 +8,8 @@ mod picture;
 mod ports;
 mod reach;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::io::{BufWriter, ErrorKind, Write, stdout};
 use std::process::ExitCode;

@@ -14,13 +14,15 @@ const ROOMY_MAX: usize = 16;
 /// With no more than this, cells are of the size of a hand-written check mark.
 const MIDDLE_MAX: usize = 32;
 /// So that the legend has room.
-const WIDTH_MIN: usize = 560;
+const WIDTH_MIN: usize = 620;
 
 pub(super) struct Layout {
     pub(super) is_roomy: bool,
     pub(super) cell_width: usize,
     pub(super) cell_height: usize,
     pub(super) font_size: usize,
+    /// At which the names of columns stand, in degrees.
+    pub(super) angle: usize,
     /// Where the cells begin.
     pub(super) left: usize,
     pub(super) top: usize,
@@ -34,9 +36,14 @@ impl Layout {
     pub(super) fn new(groups: &Groups) -> Layout {
         let count = groups.list.len();
         let (cell_width, cell_height, font_size) = match count {
-            ..=ROOMY_MAX => (66, 28, 13),
+            ..=ROOMY_MAX => (76, 28, 13),
             ..=MIDDLE_MAX => (24, 24, 13),
             _ => (17, 17, 12),
+        };
+        // Where columns are narrow, flat names would run into each other.
+        let (angle, across, upwards) = match count {
+            ..=ROOMY_MAX => (45, 71, 71),
+            _ => (60, 50, 87),
         };
         let mut gaps = Vec::with_capacity(count);
         let mut before: Option<&str> = None;
@@ -63,15 +70,16 @@ impl Layout {
             cell_width,
             cell_height,
             font_size,
+            angle,
             left: MARGIN + longest.max(corner) + 12,
-            top: HEAD + diagonal(longest) + 12,
+            top: HEAD + longest * upwards / 100 + 12,
             width: 0,
             legend_top: 0,
             gaps,
         };
         let reaches = lengths.iter().enumerate();
         let right =
-            reaches.map(|(at, length)| layout.x(at) + cell_width / 2 + diagonal(*length) + 12);
+            reaches.map(|(at, length)| layout.x(at) + cell_width / 2 + length * across / 100 + 12);
         let cells_end = layout.x(count.saturating_sub(1)) + cell_width;
         let right = right.max().unwrap_or_default().max(cells_end);
         layout.width = (right + MARGIN).max(WIDTH_MIN);
@@ -90,9 +98,4 @@ impl Layout {
     fn gap(&self, at: usize) -> usize {
         self.gaps.get(at).copied().unwrap_or_default() * NAMESPACE_GAP
     }
-}
-
-/// How wide and high a text is at an angle of 45 degrees.
-fn diagonal(length: usize) -> usize {
-    length * 71 / 100
 }

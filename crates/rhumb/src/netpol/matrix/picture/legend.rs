@@ -8,6 +8,7 @@ use super::{sign, tile};
 
 const LINE: usize = 36;
 const SIZE: usize = 13;
+const TILE_MAX: usize = 40;
 
 pub(super) struct Legend {
     pub(super) svg: String,
@@ -30,20 +31,22 @@ pub(super) fn draw(reach: &Reach<'_>, groups: &Groups, layout: &Layout) -> Legen
         if !shown.contains(&state) {
             continue;
         }
-        let width = layout.cell_width + 8 + text_width(what, SIZE);
+        let tile_width = layout.cell_width.min(TILE_MAX);
+        let width = tile_width + 8 + text_width(what, SIZE);
         if x > MARGIN && x + width + MARGIN > layout.width {
             (x, y) = (MARGIN, y + LINE);
         }
         let sample = match (layout.is_roomy, state) {
             (true, State::Allowed | State::Partly) => "80",
+            (true, State::Itself) => "self",
             _ => sign(state),
         };
-        let (text_x, text_y) = (x + layout.cell_width + 8, y + layout.cell_height / 2 + 5);
+        let (text_x, text_y) = (x + tile_width + 8, y + layout.cell_height / 2 + 5);
         svg.push_str(&format!(
             "<g class=\"legend\">{}<text x=\"{text_x}\" y=\"{text_y}\" font-size=\"{SIZE}\">{what}</text></g>\n",
-            tile(layout, (x, y), state, sample)
+            tile(layout, (x, y, tile_width), state, sample)
         ));
-        x += width + 20;
+        x += width + 12;
     }
     y += LINE + 14;
     svg.push_str(&format!(
@@ -58,14 +61,14 @@ pub(super) fn draw(reach: &Reach<'_>, groups: &Groups, layout: &Layout) -> Legen
 
 fn meanings(is_roomy: bool) -> [(State, &'static str); 5] {
     let (allowed, partly) = match is_roomy {
-        true => ("allowed, on all its ports", "on these of its ports only"),
-        false => ("allowed, on all its ports", "on some of its ports"),
+        true => ("allowed on all its ports", "allowed on these ports only"),
+        false => ("allowed on all its ports", "allowed on some ports"),
     };
     [
         (State::Allowed, allowed),
         (State::Partly, partly),
         (State::Denied, "denied"),
-        (State::Itself, "itself, always"),
+        (State::Itself, "itself: always allowed"),
         (State::Unrelated, "no address of the same family"),
     ]
 }

@@ -61,7 +61,7 @@ fn heading(layout: &Layout, about: &str) -> String {
 
 fn labels(groups: &Groups, layout: &Layout) -> String {
     let mut text = String::new();
-    let size = layout.font_size;
+    let (size, angle) = (layout.font_size, layout.angle);
     for (at, group) in groups.list.iter().enumerate() {
         let full = escaped(&group.full_name());
         let name = format!(
@@ -76,7 +76,7 @@ fn labels(groups: &Groups, layout: &Layout) -> String {
         ));
         let (x, y) = (layout.x(at) + layout.cell_width / 2 + 3, layout.top - 8);
         text.push_str(&format!(
-            "<text transform=\"translate({x} {y}) rotate(-45)\" font-size=\"{size}\">{name}</text>\n"
+            "<text transform=\"translate({x} {y}) rotate(-{angle})\" font-size=\"{size}\">{name}</text>\n"
         ));
     }
     text
@@ -91,10 +91,11 @@ fn cell(
     let state = state(reach, from, to);
     let text = match (layout.is_roomy, state) {
         (true, State::Allowed | State::Partly) => ports_in_short(reach, from, to),
+        (true, State::Itself) => "self".to_owned(),
         _ => sign(state).to_owned(),
     };
     let tip = tip(reach, from, to, state);
-    let place = (layout.x(column), layout.y(row));
+    let place = (layout.x(column), layout.y(row), layout.cell_width);
     format!(
         "<g class=\"cell {}\"><title>{}</title>{}</g>\n",
         look(state).2,
@@ -114,10 +115,10 @@ fn sign(state: State) -> &'static str {
 }
 
 /// A rectangle in the colour of a state, with a short text in it.
-fn tile(layout: &Layout, (x, y): (usize, usize), state: State, text: &str) -> String {
+fn tile(layout: &Layout, (x, y, width): (usize, usize, usize), state: State, text: &str) -> String {
     let (fill, ink, _) = look(state);
-    let (width, height) = (layout.cell_width, layout.cell_height);
-    let size = layout.font_size.min(height * 7 / 10);
+    let height = layout.cell_height;
+    let size = (layout.font_size - 1).min(height * 7 / 10);
     let (middle, base) = (x + width / 2, y + height / 2 + size * 35 / 100);
     let stroke = match state {
         State::Unrelated => " stroke=\"#d0d7de\"",

@@ -1,0 +1,199 @@
+//! One pod of each class speaks for all of it: on random clusters, every pair is asked about by itself and compared.
+
+use rhumb_netpol::judge::{End, Question};
+use serde_json::{Value, json};
+
+use super::groups::Groups;
+use super::reach::{Answer, Reach};
+use crate::netpol::check::best;
+use crate::netpol::cluster::{Cluster, Objects};
+use crate::netpol::ends::PortNumber;
+
+/// Numbers that look random, the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+
+    fn one_in(&mut self, limit: u64) -> bool {
+        self.below(limit) == 0
+    }
+
+    fn one_of<T: Clone>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len() as u64) as usize].clone()
+    }
+}
+
+const BLOCKS: [&str; 5] = [
+    "10.0.0.0/8",
+    "10.0.0.0/28",
+    "0.0.0.0/0",
+    "fd00::/64",
+    "fd00::/124",
+];
+
+fn pod(dice: &mut Dice, number: u64, has_host_pods: bool) -> Value {
+    let namespace = dice.one_of(&["a", "b"]);
+    let node = dice.below(3);
+    let host = format!("10.1.0.{node}");
+    let is_on_host = has_host_pods && dice.one_in(8);
+    // Sometimes of few addresses, so that some are claimed by two.
+    let own = dice.one_of(&[8, 250, 250, 250]);
+    let own = dice.below(own);
+    let (v4, v6) = (format!("10.0.0.{own}"), format!("fd00::{own:x}"));
+    let addresses = match (is_on_host, dice.below(9)) {
+        (true, _) => json!([{"ip": host}]),
+        (_, 0) => json!([{"ip": v6}]),
+        (_, 1) => json!([]),
+        (_, 2) => json!([{"ip": v4}, {"ip": v6}]),
+        _ => json!([{"ip": v4}]),
+    };
+    let web = json!({"name": "web", "containerPort": dice.one_of(&[80, 80, 8080])});
+    let ports = match dice.below(4) {
+        0 => json!([web, {"name": "dns", "containerPort": 53, "protocol": "UDP"}]),
+        _ => json!([web]),
+    };
+    json!({
+        "metadata": {"name": format!("p{number}"), "namespace": namespace, "labels": {
+            "app": dice.one_of(&["x", "y", "z"]),
+            "nobody-looks-at": number.to_string(),
+        }},
+        "spec": {"nodeName": format!("n{node}"), "hostNetwork": is_on_host, "containers": [{"ports": ports}]},
+        "status": {"hostIP": host, "podIPs": addresses, "phase": dice.one_of(&["Running", "Running", "Succeeded"])},
+    })
+}
+
+fn peer(dice: &mut Dice) -> Value {
+    let pods = json!({"matchLabels": {"app": dice.one_of(&["x", "y", "z"])}});
+    let namespaces = dice.one_of(&[json!({}), json!({"matchLabels": {"team": "b"}})]);
+    match dice.below(4) {
+        0 => json!({"ipBlock": {"cidr": dice.one_of(&BLOCKS)}}),
+        1 => json!({"podSelector": pods}),
+        2 => json!({"namespaceSelector": namespaces}),
+        _ => json!({"podSelector": pods, "namespaceSelector": namespaces}),
+    }
+}
+
+fn rule(dice: &mut Dice, peers: &str) -> Value {
+    let list: Vec<Value> = (0..dice.below(3)).map(|_| peer(dice)).collect();
+    let ports = dice.one_of(&[
+        json!([]),
+        json!([{"port": "web"}]),
+        json!([{"port": 80, "endPort": 90}]),
+        json!([{"port": "dns", "protocol": "UDP"}, {"port": 5}]),
+    ]);
+    json!({peers: list, "ports": ports})
+}
+
+fn policy(dice: &mut Dice, number: u64) -> Value {
+    let selector = dice.one_of(&[json!({}), json!({"matchLabels": {"app": "x"}})]);
+    let ingress: Vec<Value> = (0..dice.below(3)).map(|_| rule(dice, "from")).collect();
+    let egress: Vec<Value> = (0..dice.below(3)).map(|_| rule(dice, "to")).collect();
+    let types = dice.one_of(&[
+        json!(["Ingress"]),
+        json!(["Egress"]),
+        json!(["Ingress", "Egress"]),
+    ]);
+    json!({
+        "metadata": {"name": format!("q{number}"), "namespace": dice.one_of(&["a", "b"])},
+        "spec": {"podSelector": selector, "policyTypes": types, "ingress": ingress, "egress": egress},
+    })
+}
+
+fn cluster(seed: u64) -> Cluster {
+    let mut dice = Dice(seed);
+    let read = |value: Value| serde_json::from_value(value).expect("an object");
+    let namespace = json!({"metadata": {"name": "b", "labels": {"team": "b"}}});
+    let policies = 1 + dice.below(4);
+    // They make nodes matter, which tells many pods apart.
+    let has_host_pods = dice.one_in(3);
+    Cluster::new(Objects {
+        namespaces: vec![serde_json::from_value(namespace).expect("a namespace")],
+        pods: (0..24)
+            .map(|at| read(pod(&mut dice, at, has_host_pods)))
+            .collect(),
+        policies: (0..policies)
+            .map(|at| serde_json::from_value(policy(&mut dice, at)).expect("a policy"))
+            .collect(),
+        notes: Vec::new(),
+    })
+}
+
+fn asked_by_itself(cluster: &Cluster, from: &End, to: &End, port: PortNumber) -> Option<Answer> {
+    let question = Question {
+        from: from.clone(),
+        to: to.clone(),
+        protocol: port.protocol,
+        port: port.port,
+    };
+    let verdict = cluster.engine.judge(&question)?;
+    let pair = best(&verdict.pairs)?;
+    Some(Answer {
+        ingress: pair.ingress.is_allowed(),
+        egress: pair.egress.is_allowed(),
+    })
+}
+
+#[test]
+fn pods_of_a_class_are_judged_alike() {
+    let mut merged = 0;
+    for seed in 0..60 {
+        let cluster = cluster(seed);
+        let reach = Reach::find(&cluster, &[], &[]).expect("answers");
+        merged += reach.pods.len() - reach.classes.len();
+        for (row, from) in reach.pods.iter().enumerate() {
+            for (column, to) in reach.pods.iter().enumerate() {
+                let ends = [from, to].map(|name| End::Pod((*name).clone()));
+                let asked = reach.asked(column).iter();
+                let want = asked
+                    .filter_map(|asked| asked_by_itself(&cluster, &ends[0], &ends[1], asked.port));
+                let want: Vec<Answer> = want.collect();
+                assert_eq!(reach.answers(row, column), want, "seed {seed}: {from} {to}");
+            }
+        }
+    }
+    assert!(
+        merged > 60,
+        "too little is put together to prove anything: {merged}"
+    );
+}
+
+#[test]
+fn pods_that_are_shown_as_one_behave_alike() {
+    let mut together = 0;
+    for seed in 0..60 {
+        let cluster = cluster(seed);
+        let reach = Reach::find(&cluster, &[], &[]).expect("answers");
+        let groups = Groups::new(&reach, 0);
+        let shown: usize = groups.list.iter().map(|group| group.members.len()).sum();
+        assert_eq!(shown, reach.pods.len(), "seed {seed}");
+        together += reach.classes.len() - groups.list.len();
+        for from in &groups.list {
+            for to in &groups.list {
+                let pairs = from
+                    .members
+                    .iter()
+                    .flat_map(|from| to.members.iter().map(|to| (*from, *to)));
+                let answers = pairs
+                    .filter(|(from, to)| from != to)
+                    .map(|(from, to)| reach.answers(from, to));
+                let answers: Vec<&[Answer]> = answers.collect();
+                let (one, other) = (from.full_name(), to.full_name());
+                assert!(
+                    answers.windows(2).all(|two| two[0] == two[1]),
+                    "seed {seed}: {one} {other}"
+                );
+            }
+        }
+    }
+    assert!(
+        together > 10,
+        "too little is put together to prove anything: {together}"
+    );
+}

@@ -1,0 +1,259 @@
+//! Everyone to everyone: rows for programs, lines for people, a graph.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::command::{Files, namespace, pod, policy};
+
+const HTTP: &str = "{name: http, containerPort: 8080}";
+
+/// `web/one` and `web/two` may reach `db/sql`, on its port alone; nobody is kept from them.
+fn cluster() -> Files {
+    let sql = "{name: sql, containerPort: 5432}, {name: metrics, containerPort: 9187}";
+    Files::new(&[(
+        "cluster.yaml",
+        &[
+            namespace("web", "tier: web"),
+            namespace("db", ""),
+            pod("web", "one", HTTP, &["10.0.0.1"]),
+            pod("web", "two", HTTP, &["10.0.0.2"]),
+            pod("db", "sql", sql, &["10.0.1.1"]),
+            policy(
+                "db",
+                "in",
+                "podSelector: {}, ingress: [{from: [{namespaceSelector: {matchLabels: {tier: web}}}], ports: [{port: sql}]}]",
+            ),
+        ]
+        .concat(),
+    )])
+}
+
+/// `from to port/protocol ingress egress combined`
+fn short(row: &Value) -> String {
+    let text = |name: &str| row[name].as_str().expect(name).to_owned();
+    format!(
+        "{} {} {}/{} {} {} {}",
+        text("from"),
+        text("to"),
+        row["port"].as_u64().expect("a number"),
+        text("protocol"),
+        text("ingress"),
+        text("egress"),
+        text("combined")
+    )
+}
+
+fn rows(files: &Files, flags: &str) -> Vec<String> {
+    let ended = files.run(&format!("matrix -f . -o json {flags}"));
+    ended.rows().iter().map(short).collect()
+}
+
+#[test]
+fn programs_get_a_row_for_each_pair_and_port() {
+    let ended = cluster().run("matrix -f cluster.yaml -o json");
+    let rows = ended.rows();
+    for row in &rows {
+        let names: BTreeSet<&str> = row
+            .as_object()
+            .expect("a row")
+            .keys()
+            .map(String::as_str)
+            .collect();
+        let want = [
+            "from", "to", "port", "protocol", "ingress", "egress", "combined",
+        ];
+        assert_eq!(names, want.into(), "{row}");
+    }
+    let rows: Vec<String> = rows.iter().map(short).collect();
+    assert_eq!(
+        rows,
+        [
+            "db/sql db/sql 5432/TCP allowed allowed allowed",
+            "db/sql db/sql 9187/TCP allowed allowed allowed",
+            "db/sql web/one 8080/TCP allowed allowed allowed",
+            "db/sql web/two 8080/TCP allowed allowed allowed",
+            "web/one db/sql 5432/TCP allowed allowed allowed",
+            "web/one db/sql 9187/TCP denied allowed denied",
+            "web/one web/one 8080/TCP allowed allowed allowed",
+            "web/one web/two 8080/TCP allowed allowed allowed",
+            "web/two db/sql 5432/TCP allowed allowed allowed",
+            "web/two db/sql 9187/TCP denied allowed denied",
+            "web/two web/one 8080/TCP allowed allowed allowed",
+            "web/two web/two 8080/TCP allowed allowed allowed",
+        ]
+    );
+}
+
+#[test]
+fn people_get_a_grid_and_who_reaches_each_port() {
+    assert_eq!(
+        cluster().run("matrix -f cluster.yaml").well(),
+        "3 pods in 2 namespaces, 1 policy\n\
+         \n\
+         \u{20}  FROM     1  2  3\n\
+         1  db/sql   =  +  +\n\
+         2  web/one  ~  =  +\n\
+         3  web/two  ~  +  =\n\
+         \n\
+         + all ports   ~ some ports   = itself, always\n\
+         \n\
+         TO       PORT      FROM\n\
+         db/sql   5432/TCP  everyone\n\
+         \u{20}        9187/TCP  nobody\n\
+         web/one  8080/TCP  everyone\n\
+         web/two  8080/TCP  everyone\n"
+    );
+}
+
+/// Those that a pod declares, those that policies name where they may be about it, those of the user, or 80/TCP.
+#[test]
+fn ports_are_those_that_may_matter() {
+    let out = "podSelector: {}, policyTypes: [Egress], egress: [\
+               {to: [{namespaceSelector: {matchLabels: {team: b}}}], ports: [{port: 1000, endPort: 1010}]},\
+               {to: [{ipBlock: {cidr: 10.0.2.0/24}}], ports: [{port: 7, protocol: SCTP}]}]";
+    let within = "podSelector: {matchLabels: {app: two}}, ingress: [{ports: [{port: 53, protocol: UDP}, {port: http}]}]";
+    let files = Files::new(&[(
+        "all.yaml",
+        &[
+            namespace("b", "team: b"),
+            pod("a", "one", "", &["10.0.0.1"]),
+            pod("a", "two", HTTP, &["10.0.0.2"]),
+            pod("b", "three", "", &["10.0.1.1"]),
+            pod("c", "four", "", &["10.0.2.1"]),
+            policy("a", "out", out),
+            policy("a", "in", within),
+        ]
+        .concat(),
+    )]);
+    let asked = |flags: &str, of: &str| {
+        let rows = rows(&files, flags);
+        let of = rows
+            .iter()
+            .filter(|row| row.starts_with(&format!("{of} {of} ")));
+        let ports = of.map(|row| row.split(' ').nth(2).expect("a port").to_owned());
+        ports.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(asked("", "a/one"), "80/TCP");
+    assert_eq!(asked("", "a/two"), "53/UDP 8080/TCP");
+    assert_eq!(asked("", "b/three"), "1000/TCP 1010/TCP");
+    assert_eq!(asked("", "c/four"), "7/SCTP");
+    assert_eq!(asked("--port 443 --port 53/udp", "a/one"), "53/UDP 443/TCP");
+    assert_eq!(
+        asked("--port 443,53/udp", "c/four"),
+        "7/SCTP 53/UDP 443/TCP"
+    );
+}
+
+#[test]
+fn only_pods_of_the_namespaces_that_are_asked_for_are_shown_and_all_policies_count() {
+    let files = cluster();
+    assert_eq!(rows(&files, "--namespace web").len(), 4);
+    assert_eq!(rows(&files, "-n web -n db").len(), 12);
+    let ended = files.run("matrix -f . -n nowhere");
+    assert_eq!(ended.code, Some(2));
+    assert_eq!(
+        ended.errors,
+        "rhumb: there is no pod in the namespace \"nowhere\"; there are some in db, web\n"
+    );
+}
+
+#[test]
+fn pods_that_have_come_to_their_end_are_left_out() {
+    let files = cluster();
+    let done =
+        pod("web", "done", HTTP, &["10.0.0.1"]).replace("podIPs", "phase: Succeeded, podIPs");
+    files.write("done.yaml", &done);
+    let ended = files.run("matrix -f . -o json");
+    assert_eq!(ended.rows().len(), 12);
+    assert_eq!(
+        ended.errors,
+        "note: 1 pod has come to an end and is left out\n"
+    );
+    let asked = files.run("check -f . --from web/done --to db/sql:5432");
+    assert_eq!(asked.code, Some(2));
+    assert!(
+        asked
+            .errors
+            .contains("the pod web/done has come to its end"),
+        "{}",
+        asked.errors
+    );
+}
+
+#[test]
+fn what_is_wrong_with_a_policy_though_it_is_valid_is_noted() {
+    let files = cluster();
+    let never =
+        "podSelector: {matchLabels: {a: b}, matchExpressions: [{key: a, operator: DoesNotExist}]}";
+    files.write("never.yaml", &policy("web", "never", never));
+    let ended = files.run("matrix -f .");
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(
+        ended.errors.starts_with("note: policy web/never: "),
+        "{}",
+        ended.errors
+    );
+}
+
+/// Many pods with labels that no policy looks at are asked about once, and shown once where they behave alike.
+#[test]
+fn many_pods_are_shown_by_how_they_behave() {
+    let mut text = namespace("web", "tier: web");
+    for number in 0..300 {
+        let pod = pod("web", &format!("front-{number}"), HTTP, &[]);
+        text.push_str(&pod.replace(
+            &format!("app: front-{number}"),
+            &format!("app: front, hash: h{number}"),
+        ));
+    }
+    text.push_str(&pod("db", "sql", "{containerPort: 5432}", &[]));
+    let open = "podSelector: {}, ingress: [{from: [{namespaceSelector: {matchLabels: {tier: web}}, podSelector: {matchLabels: \
+                {app: front}}}]}]";
+    text.push_str(&policy("db", "in", open));
+    text.push_str(&policy("web", "closed", "podSelector: {}"));
+    let files = Files::new(&[("all.yaml", &text)]);
+    assert_eq!(
+        files.run("matrix -f all.yaml").well(),
+        "301 pods in 2 namespaces, 2 policies; pods that behave the same are shown as one\n\
+         \n\
+         \u{20}  FROM               1  2\n\
+         1  db/sql             =  .\n\
+         2  web/front-* (300)  +  .\n\
+         \n\
+         + all ports   . no port   = itself, always\n\
+         \n\
+         TO                 PORT      FROM\n\
+         db/sql             5432/TCP  everyone\n\
+         web/front-* (300)  8080/TCP  nobody\n"
+    );
+    let ended = files.run("matrix -f all.yaml -o json");
+    assert_eq!(ended.out.lines().count(), 301 * 301 + 2);
+}
+
+#[test]
+fn a_graph_has_an_edge_for_what_is_allowed() {
+    let out = cluster().run("matrix -f cluster.yaml -o dot").well();
+    assert!(
+        out.starts_with("digraph reach {\n") && out.ends_with("}\n"),
+        "{out}"
+    );
+    let edges: Vec<&str> = out.lines().filter(|line| line.contains(" -> ")).collect();
+    assert_eq!(
+        edges,
+        [
+            "  \"db/sql\" -> \"web/one\" [label=\"8080/TCP\"];",
+            "  \"db/sql\" -> \"web/two\" [label=\"8080/TCP\"];",
+            "  \"web/one\" -> \"db/sql\" [label=\"5432/TCP\", style=dashed, color=\"#bf8700\"];",
+            "  \"web/one\" -> \"web/two\" [label=\"8080/TCP\"];",
+            "  \"web/two\" -> \"db/sql\" [label=\"5432/TCP\", style=dashed, color=\"#bf8700\"];",
+            "  \"web/two\" -> \"web/one\" [label=\"8080/TCP\"];",
+        ]
+    );
+    for namespace in ["web", "db"] {
+        assert!(
+            out.contains(&format!("subgraph \"cluster_{namespace}\"")),
+            "{out}"
+        );
+    }
+}
