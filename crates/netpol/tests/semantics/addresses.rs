@@ -153,6 +153,34 @@ fn excepts_may_overlap() {
 }
 
 #[test]
+fn blocks_and_excepts_may_reach_to_the_first_and_the_last_address_of_all() {
+    check(
+        "0.0.0.0/0",
+        &["0.0.0.0/32", "255.255.255.255/32"],
+        &["0.0.0.1", "255.255.255.254"],
+        &["0.0.0.0", "255.255.255.255"],
+    );
+    check(
+        "0.0.0.0/0",
+        &["0.0.0.0/1"],
+        &["128.0.0.0", "255.255.255.255"],
+        &["0.0.0.0", "127.255.255.255"],
+    );
+    check(
+        "::/0",
+        &["8000::/1"],
+        &["::", "7fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"],
+        &["8000::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"],
+    );
+    check(
+        "::/0",
+        &["::/128"],
+        &["::1", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"],
+        &["::"],
+    );
+}
+
+#[test]
 fn except_narrows_only_its_own_peer() {
     let mut cluster = to(json!([
         block("10.9.0.0/16", &["10.9.1.0/24"]),

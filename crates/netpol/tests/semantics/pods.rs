@@ -225,6 +225,18 @@ fn an_address_that_another_pod_has_by_now_is_the_other_pods() {
 }
 
 #[test]
+fn whose_an_address_is_does_not_depend_on_who_was_heard_of_first() {
+    // Objects in files have neither a uid nor a time.
+    let bare = json!({"metadata": {"uid": null, "creationTimestamp": null}});
+    let friend = || pod("a/friend", "10.0.1.3", bare.clone());
+    let stranger = || pod("a/stranger", "10.0.1.3", bare.clone());
+    let question = "10.0.1.3 -> a/x:80/TCP";
+    let first = friends_of_a().with(friend()).with(stranger());
+    let second = friends_of_a().with(stranger()).with(friend());
+    assert_eq!(first.ask(question), second.ask(question));
+}
+
+#[test]
 fn an_address_goes_back_to_its_earlier_owner_if_the_later_one_leaves() {
     let mut cluster = friends_of_a()
         .with(pod("a/friend", "10.0.1.3", made("2026-01-01T00:00:00Z")))

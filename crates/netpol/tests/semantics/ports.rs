@@ -123,6 +123,16 @@ fn ranges_that_touch_or_overlap_are_all_of_them() {
 }
 
 #[test]
+fn the_first_and_the_last_port_can_be_meant() {
+    let mut cluster = to(json!([{"port": 65534}, {"port": 65535}, {"port": 1}]));
+    cluster.allows(&["b/y -> a/x:1/TCP", "b/y -> a/x:65535/TCP"]);
+    cluster.denies(&["b/y -> a/x:2/TCP", "b/y -> a/x:65533/TCP"]);
+    let mut cluster = to(json!([{"port": 1, "endPort": 65535}]));
+    cluster.allows(&["b/y -> a/x:1/TCP", "b/y -> a/x:65535/TCP"]);
+    cluster.denies(&["b/y -> a/x:1/UDP"]);
+}
+
+#[test]
 fn end_port_needs_a_numeric_port_that_is_not_greater() {
     let wrong = [
         json!({"port": 80, "endPort": 79}),
