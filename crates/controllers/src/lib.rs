@@ -18,6 +18,7 @@
 mod accounts;
 mod garbage;
 mod namespaces;
+mod network_policies;
 mod nodes;
 mod per_namespace;
 mod pod_garbage;
@@ -123,6 +124,11 @@ pub const ALL: &[Controller] = &[
         name: "pod-garbage-collector-controller",
         account: Some("pod-garbage-collector"),
         run: |context| Box::pin(pod_garbage::run(context)),
+    },
+    Controller {
+        name: "networkpolicy-status-controller",
+        account: Some("networkpolicy-status-controller"),
+        run: |context| Box::pin(network_policies::run(context)),
     },
     Controller {
         name: "persistentvolumeclaim-protection-controller",

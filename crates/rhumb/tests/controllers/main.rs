@@ -14,6 +14,7 @@ mod apart;
 mod expiry;
 mod garbage;
 mod namespaces;
+mod network_policies;
 mod nodes;
 mod pods;
 mod storage;

@@ -1,0 +1,273 @@
+//! Nodes, and what their agents report.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use k8s_openapi::ClusterResourceScope;
+use kube::Resource;
+use kube::api::ObjectMeta;
+use serde::Deserialize;
+
+/// What is read of a report. It has the name of its node.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct NetworkPolicyNode {
+    pub(super) metadata: ObjectMeta,
+    /// In their order, the newest last.
+    versions: Option<Vec<String>>,
+    unimplemented: Option<Vec<Unimplemented>>,
+    applied: Option<Vec<Applied>>,
+    problem: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(default)]
+struct Unimplemented {
+    feature: String,
+    message: String,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct Applied {
+    uid: String,
+    generation: i64,
+}
+
+impl Resource for NetworkPolicyNode {
+    type DynamicType = ();
+    type Scope = ClusterResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "NetworkPolicyNode".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "networking.rhumb.dev".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1alpha1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "networkpolicynodes".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+/// What an agent can do. Few in a cluster differ.
+#[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Ability {
+    pub(super) versions: Vec<String>,
+    unimplemented: Vec<Unimplemented>,
+}
+
+impl Ability {
+    /// Why a feature is not to be had.
+    pub(super) fn lacks(&self, feature: &str) -> Option<&str> {
+        let mut unimplemented = self.unimplemented.iter();
+        let found = unimplemented.find(|own| own.feature == feature);
+        found.map(|own| own.message.as_str())
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Report {
+    uid: Option<String>,
+    version: Option<String>,
+    ability: Arc<Ability>,
+    /// The generation that is in force, by the uid of its policy.
+    pub(super) applied: HashMap<Box<str>, i64>,
+    /// Why the node's rules are not up to date, if they are not.
+    pub(super) problem: Option<String>,
+}
+
+/// The policies, by uid, that a change of a report is about.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) uids: BTreeSet<Box<str>>,
+    /// Others may be concerned too: something is different for the node as a whole.
+    pub(super) is_for_all: bool,
+}
+
+/// Which report is meant, so that no later one is deleted for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stray {
+    pub(super) uid: Option<String>,
+    pub(super) version: Option<String>,
+}
+
+/// A report counts if there is a node of its name.
+#[derive(Debug, Default)]
+pub(super) struct Agents {
+    nodes: BTreeSet<String>,
+    reports: BTreeMap<String, Report>,
+    /// The nodes of all reports that count.
+    by_ability: BTreeMap<Arc<Ability>, BTreeSet<String>>,
+}
+
+impl Agents {
+    /// Whether nobody reports.
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_ability.is_empty()
+    }
+
+    pub(super) fn has_node(&self, node: &str) -> bool {
+        self.nodes.contains(node)
+    }
+
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &String> {
+        self.nodes.iter()
+    }
+
+    pub(super) fn reporting(&self) -> impl Iterator<Item = &String> {
+        self.reports.keys()
+    }
+
+    pub(super) fn report(&self, node: &str) -> Option<&Report> {
+        self.reports.get(node).filter(|_| self.has_node(node))
+    }
+
+    pub(super) fn ability(&self, node: &str) -> Option<&Ability> {
+        self.report(node).map(|report| &*report.ability)
+    }
+
+    /// Those of all nodes that are like this.
+    pub(super) fn that(
+        &self,
+        is_like: impl Fn(&Ability) -> bool,
+    ) -> impl Iterator<Item = (&str, &Ability)> {
+        let abilities = self.by_ability.iter();
+        let alike = abilities.filter(move |(ability, _)| is_like(ability));
+        alike.flat_map(|(ability, nodes)| nodes.iter().map(move |node| (node.as_str(), &**ability)))
+    }
+
+    /// The report of a node that is not there.
+    pub(super) fn stray(&self, node: &str) -> Option<Stray> {
+        let report = self.reports.get(node).filter(|_| !self.has_node(node))?;
+        Some(Stray {
+            uid: report.uid.clone(),
+            version: report.version.clone(),
+        })
+    }
+
+    /// `None` if the node was known.
+    pub(super) fn add_node(&mut self, node: String) -> Option<Change> {
+        if self.has_node(&node) {
+            return None;
+        }
+        self.nodes.insert(node.clone());
+        self.count(&node);
+        Some(self.whole(&node))
+    }
+
+    pub(super) fn remove_node(&mut self, node: &str) -> Change {
+        self.uncount(node);
+        self.nodes.remove(node);
+        self.whole(node)
+    }
+
+    pub(super) fn set_report(&mut self, node: String, report: NetworkPolicyNode) -> Change {
+        self.uncount(&node);
+        let report = self.read(report);
+        let old = self.reports.remove(&node);
+        let change = if self.has_node(&node) {
+            difference(old.as_ref(), &report)
+        } else {
+            Change::default()
+        };
+        self.reports.insert(node.clone(), report);
+        self.count(&node);
+        change
+    }
+
+    pub(super) fn remove_report(&mut self, node: &str) -> Change {
+        self.uncount(node);
+        let change = match self.has_node(node) {
+            true => self.whole(node),
+            false => Change::default(),
+        };
+        self.reports.remove(node);
+        change
+    }
+
+    /// With an ability that is shared by all who have the same.
+    fn read(&self, report: NetworkPolicyNode) -> Report {
+        let mut unimplemented = report.unimplemented.unwrap_or_default();
+        unimplemented.sort();
+        let ability = Ability {
+            versions: report.versions.unwrap_or_default(),
+            unimplemented,
+        };
+        let known = self.by_ability.get_key_value(&ability);
+        let applied = report.applied.into_iter().flatten();
+        Report {
+            uid: report.metadata.uid,
+            version: report.metadata.resource_version,
+            ability: known.map_or_else(|| Arc::new(ability), |(known, _)| known.clone()),
+            applied: applied
+                .map(|applied| (applied.uid.into(), applied.generation))
+                .collect(),
+            problem: report.problem.filter(|problem| !problem.is_empty()),
+        }
+    }
+
+    fn count(&mut self, node: &str) {
+        let Some(ability) = self.report(node).map(|report| report.ability.clone()) else {
+            return;
+        };
+        let alike = self.by_ability.entry(ability).or_default();
+        alike.insert(node.to_owned());
+    }
+
+    fn uncount(&mut self, node: &str) {
+        let Some(ability) = self.report(node).map(|report| report.ability.clone()) else {
+            return;
+        };
+        if let Some(alike) = self.by_ability.get_mut(&ability) {
+            alike.remove(node);
+            if alike.is_empty() {
+                self.by_ability.remove(&ability);
+            }
+        }
+    }
+
+    /// All that has to do with a node.
+    fn whole(&self, node: &str) -> Change {
+        let applied = self.reports.get(node).map(|report| report.applied.keys());
+        Change {
+            uids: applied.into_iter().flatten().cloned().collect(),
+            is_for_all: true,
+        }
+    }
+}
+
+/// If anything but what is applied is different, everything that was or is applied is concerned.
+fn difference(old: Option<&Report>, new: &Report) -> Change {
+    let is_for_all = old.is_none_or(|old| old.ability != new.ability || old.problem != new.problem);
+    let before = old.into_iter().flat_map(|old| &old.applied);
+    let is_lost = |uid: &str| !new.applied.contains_key(uid);
+    let lost = before.filter(|(uid, _)| is_for_all || is_lost(uid));
+    let is_new =
+        |uid: &str, generation: &i64| old.and_then(|old| old.applied.get(uid)) != Some(generation);
+    let changed = new
+        .applied
+        .iter()
+        .filter(|(uid, generation)| is_for_all || is_new(uid, generation));
+    Change {
+        uids: lost.chain(changed).map(|(uid, _)| uid.clone()).collect(),
+        is_for_all,
+    }
+}
+
+#[cfg(test)]
+mod tests;
