@@ -18,6 +18,8 @@ use crate::probe::System;
 /// After the kernel refused everything.
 const RETRY_FIRST: Duration = Duration::from_millis(250);
 const RETRY_MOST: Duration = Duration::from_secs(15);
+/// At most 31 inspections are left out in a row.
+const LEFT_OUT_MAX_LOG: u32 = 5;
 
 pub(super) struct Core<'a> {
     pub(super) world: World,
@@ -32,8 +34,10 @@ pub(super) struct Core<'a> {
     pub(super) waiting: Vec<Instant>,
     /// The kernel has had rules of this process.
     pub(super) has_written: bool,
-    /// Whether others' changes to the table can be noticed on this system.
-    pub(super) inspects: bool,
+    /// Inspections in a row that found the rules changed.
+    pub(super) repairs: u32,
+    /// Inspections that are left out.
+    pub(super) left_out: u32,
     pub(super) began: Instant,
 }
 
@@ -165,28 +169,29 @@ impl Core<'_> {
             return;
         }
         self.statement.publish(&self.world.node);
-        if self.inspects
-            && self.retry_at.is_none()
-            && matches!(self.kernel.is_intact().await, Ok(false))
-        {
-            self.repair().await;
+        if self.left_out > 0 {
+            self.left_out -= 1;
+        } else if self.retry_at.is_none() {
+            match self.kernel.is_intact().await {
+                Ok(true) => self.repairs = 0,
+                Ok(false) => self.repair().await,
+                Err(error) => tracing::debug!(%error, "rules cannot be inspected"),
+            }
         }
     }
 
+    /// One who changes them again and again is answered more and more rarely, and so is a system where this cannot be
+    /// told: everything is written each time.
     async fn repair(&mut self) {
         tracing::warn!(
             "somebody else has changed or removed the rules of this agent; all are written again"
         );
         self.metrics.note_repair();
+        self.left_out = (1 << self.repairs.min(LEFT_OUT_MAX_LOG)) - 1;
+        self.repairs = self.repairs.saturating_add(1);
         self.kernel.distrust();
         let changes = self.world.engine.take_changes();
         self.write(&changes).await;
-        if self.retry_at.is_none() && matches!(self.kernel.is_intact().await, Ok(false)) {
-            tracing::warn!(
-                "it cannot be told on this system whether somebody changes the rules; it is not looked for any more"
-            );
-            self.inspects = false;
-        }
     }
 }
 

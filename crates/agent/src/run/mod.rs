@@ -123,7 +123,8 @@ impl Agent {
             retry_at: None,
             waiting: Vec::new(),
             has_written: false,
-            inspects: true,
+            repairs: 0,
+            left_out: 0,
             began: Instant::now(),
         };
         core.run(heard, options.inspect_every, &stop).await;

@@ -1,0 +1,410 @@
+//! Whole agents, on real kernels and beside servers that say what a test wants.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::Request;
+use kube::Client;
+use rhumb_agent::metrics::Metrics;
+use rhumb_agent::{Agent, Options};
+use rhumb_client::testing::{Answer, connect, is_watch, list, ok};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::namespace::{Namespace, is_root, table};
+
+const NODE: &str = "node-1";
+/// For a machine that is busy; nothing is waited for any longer than it takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+const TICK: Duration = Duration::from_millis(5);
+
+/// What a server has, and what it was told.
+#[derive(Debug, Default)]
+struct State {
+    /// Kinds that are not listed yet, by the end of their path.
+    hidden: Vec<&'static str>,
+    pods: Vec<Value>,
+    policies: Vec<Value>,
+    nodes: Vec<Value>,
+    /// What is told once to whoever watches policies.
+    policy_events: Vec<Value>,
+    has_report: bool,
+    /// Reports are refused.
+    is_broken: bool,
+    reports: Vec<Value>,
+    asked: Vec<String>,
+}
+
+#[derive(Clone, Default)]
+struct Server(Arc<Mutex<State>>);
+
+impl Server {
+    fn new(change: impl FnOnce(&mut State)) -> Server {
+        let server = Server::default();
+        server.with(change);
+        server
+    }
+
+    fn with<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
+        look(&mut self.0.lock().unwrap())
+    }
+
+    fn client(&self) -> Client {
+        let server = self.clone();
+        connect(move |request| server.with(|state| state.answer(request)))
+    }
+
+    fn reports(&self) -> Vec<Value> {
+        self.with(|state| state.reports.clone())
+    }
+}
+
+impl State {
+    fn answer(&mut self, request: &Request<Vec<u8>>) -> Answer {
+        let path = request.uri().path();
+        let kind = path.rsplit('/').next().unwrap_or_default();
+        let watch = if is_watch(request) { " watch" } else { "" };
+        self.asked
+            .push(format!("{} {path}{watch}", request.method()));
+        if request.method() == "PUT" {
+            let report: Value = serde_json::from_slice(request.body()).unwrap();
+            if self.is_broken {
+                return rhumb_client::testing::refused(500);
+            }
+            self.reports.push(report.clone());
+            return ok(report);
+        }
+        if is_watch(request) {
+            // The answer is one event, after which it is watched anew.
+            let events = &mut self.policy_events;
+            let is_told = kind == "networkpolicies" && !events.is_empty();
+            return if is_told { ok(events.remove(0)) } else { None };
+        }
+        if self.hidden.contains(&kind) {
+            return rhumb_client::testing::refused(503);
+        }
+        match kind {
+            "pods" => list(&self.pods),
+            "networkpolicies" => list(&self.policies),
+            "nodes" => list(&self.nodes),
+            "networkpolicynodes" if self.has_report => {
+                list(&[json!({"metadata": {"name": NODE, "uid": "r", "resourceVersion": "1"}})])
+            }
+            _ => list(&[]),
+        }
+    }
+}
+
+fn pod(name: &str, address: &str) -> Value {
+    json!({
+        "metadata": {"namespace": "a", "name": name, "uid": name, "resourceVersion": "1"},
+        "spec": {"nodeName": NODE},
+        "status": {"phase": "Running", "podIPs": [{"ip": address}]},
+    })
+}
+
+fn policy(name: &str, generation: u32) -> Value {
+    json!({
+        "metadata": {
+            "namespace": "a", "name": name, "uid": name, "resourceVersion": generation.to_string(), "generation": generation,
+        },
+        "spec": {"minVersion": "1.3", "podSelector": {}, "policyTypes": ["Ingress"]},
+    })
+}
+
+fn node() -> Value {
+    json!({
+        "metadata": {"name": NODE, "uid": "node-uid", "resourceVersion": "1"},
+        "spec": {"podCIDR": "10.1.0.0/24", "podCIDRs": ["10.1.0.0/24"]},
+    })
+}
+
+struct Running {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+    metrics: Arc<Metrics>,
+}
+
+impl Running {
+    async fn start(server: &Server, namespace: &Namespace) -> Running {
+        let metrics = Arc::<Metrics>::default();
+        let options = Options {
+            node: NODE.to_owned(),
+            agent: "test".to_owned(),
+            versions: vec!["1.3".to_owned(), "1.8".to_owned()],
+            nft: namespace.program(),
+            table: table(),
+            hold_unknown_pods: true,
+            inspect_every: Duration::from_millis(50),
+            metrics: metrics.clone(),
+        };
+        let client = server.client();
+        let agent = Agent::prepare(options, &client).await.unwrap();
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(agent.run(client, stop.clone()));
+        Running {
+            stop,
+            task,
+            metrics,
+        }
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        timeout(PATIENCE, self.task)
+            .await
+            .expect("it ends")
+            .unwrap();
+    }
+}
+
+async fn until<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) {
+    let waited = timeout(PATIENCE, async {
+        while !is_so().await {
+            sleep(TICK).await;
+        }
+    });
+    waited.await.unwrap_or_else(|_| panic!("{what}: in vain"));
+}
+
+async fn until_reports(server: &Server, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    let last = || server.with(|state| state.reports.last().cloned());
+    until(what, async || last().is_some_and(|report| is_so(&report))).await;
+    last().unwrap()
+}
+
+#[tokio::test]
+async fn nothing_is_written_before_all_has_been_seen_and_nothing_is_reported_before_it_is_written()
+{
+    if !is_root() {
+        return;
+    }
+    let namespace = Namespace::new();
+    let server = Server::new(|state| {
+        state.hidden = vec!["networkpolicies"];
+        state.pods = vec![pod("p", "10.1.0.2")];
+        state.policies = vec![policy("q", 3)];
+        state.nodes = vec![node()];
+        state.has_report = true;
+    });
+    let agent = Running::start(&server, &namespace).await;
+    // All others have been listed, and policies asked for in vain.
+    let missing = Some("not seen yet: network policies".to_owned());
+    until("lists", async || agent.metrics.missing() == missing).await;
+    let refused = "GET /apis/networking.k8s.io/v1/networkpolicies".to_owned();
+    until("policies", async || {
+        server.with(|state| state.asked.contains(&refused))
+    })
+    .await;
+    assert_eq!(namespace.ask(&["list", "tables"]), "");
+    assert_eq!(server.reports(), Vec::<Value>::new());
+    server.with(|state| state.hidden.clear());
+    let report = until_reports(&server, "a report", |_| true).await;
+    assert_eq!(agent.metrics.missing(), None);
+    let expected = json!({
+        "apiVersion": "networking.rhumb.dev/v1alpha1",
+        "kind": "NetworkPolicyNode",
+        "metadata": {
+            "name": NODE,
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": "node-uid"}],
+        },
+        "agent": "test",
+        "versions": ["1.3", "1.8"],
+        "unimplemented": report["unimplemented"],
+        "applied": [{"namespace": "a", "name": "q", "uid": "q", "generation": 3}],
+    });
+    assert_eq!(report, expected);
+    let rules = namespace.rules().join("\n");
+    for part in ["10.1.0.2", "g1-in", "\"len\":24"] {
+        assert!(rules.contains(part), "{part}\n{rules}");
+    }
+    agent.end().await;
+    assert_eq!(namespace.rules().join("\n"), rules);
+}
+
+#[tokio::test]
+async fn a_change_reaches_the_kernel_and_then_the_report() {
+    if !is_root() {
+        return;
+    }
+    let namespace = Namespace::new();
+    let server = Server::new(|state| {
+        state.pods = vec![pod("p", "10.1.0.2")];
+        state.has_report = true;
+    });
+    let agent = Running::start(&server, &namespace).await;
+    let report = until_reports(&server, "a report", |_| true).await;
+    assert_eq!(report["applied"], json!([]));
+    assert!(report["metadata"].get("ownerReferences").is_none());
+    agent.end().await;
+    // The watch of another one tells of a policy.
+    server.with(|state| {
+        state.policy_events = vec![json!({"type": "ADDED", "object": policy("q", 1)})];
+    });
+    let agent = Running::start(&server, &namespace).await;
+    until_reports(&server, "the policy", |report| {
+        report["applied"][0]["name"] == "q"
+    })
+    .await;
+    assert!(
+        namespace
+            .ask(&["list", "table", "inet", "rhumb"])
+            .contains("comment \"a/q\"")
+    );
+    let text = agent.metrics.text().unwrap();
+    for line in [
+        "rhumb_agent_event_to_kernel_seconds_count 1",
+        "rhumb_agent_policies 1",
+        "rhumb_agent_sync_failures_total 0",
+    ] {
+        assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
+    }
+    agent.end().await;
+}
+
+#[tokio::test]
+async fn rules_that_somebody_else_flushes_are_back_soon() {
+    if !is_root() {
+        return;
+    }
+    let namespace = Namespace::new();
+    let server = Server::new(|state| {
+        state.pods = vec![pod("p", "10.1.0.2")];
+        state.policies = vec![policy("q", 1)];
+        state.has_report = true;
+    });
+    let agent = Running::start(&server, &namespace).await;
+    until_reports(&server, "a report", |_| true).await;
+    let rules = namespace.rules();
+    let repairs = |count: usize| {
+        let line = format!("rhumb_agent_repairs_total {count}");
+        let text = agent.metrics.text().unwrap();
+        text.lines().any(|shown| shown == line)
+    };
+    assert!(repairs(0));
+    for (count, deed) in [(1, "flush ruleset"), (2, "flush table inet rhumb")] {
+        namespace.ask(&[deed]);
+        until("repaired", async || repairs(count)).await;
+        until("all rules", async || {
+            let tables = namespace.ask(&["list", "tables"]);
+            tables.contains("rhumb") && namespace.rules() == rules
+        })
+        .await;
+    }
+    assert_eq!(server.reports().len(), 1, "{:?}", server.reports());
+    agent.end().await;
+}
+
+#[tokio::test]
+async fn a_kernel_that_takes_no_rules_is_told_of_and_tried_again() {
+    if !is_root() {
+        return;
+    }
+    let namespace = Namespace::new();
+    let server = Server::new(|state| {
+        state.pods = vec![pod("p", "10.1.0.2")];
+        state.policies = vec![policy("q", 1)];
+        state.has_report = true;
+    });
+    let agent = Running::start(&server, &namespace).await;
+    until_reports(&server, "applied", |report| {
+        report["applied"][0]["name"] == "q"
+    })
+    .await;
+    let rules = namespace.rules();
+    // Somebody flushes the rules, and nft does not work any more: but for looking.
+    namespace.ask(&["flush ruleset"]);
+    namespace.write_program(
+        "nft",
+        "case \"$1\" in -f) read first; case \"$first\" in list*) echo; exit 0;; esac; echo 'no room' >&2; exit 1;; esac",
+    );
+    let report = until_reports(&server, "the problem", |report| {
+        report["problem"].is_string()
+    })
+    .await;
+    assert_eq!(report["problem"], "nft refused the rules: no room");
+    assert_eq!(report["applied"], json!([]));
+    namespace.write_program("nft", "");
+    let well = |report: &Value| report.get("problem").is_none();
+    let report = until_reports(&server, "no problem", well).await;
+    assert_eq!(report["applied"][0]["name"], "q");
+    assert_eq!(namespace.rules(), rules);
+    agent.end().await;
+}
+
+#[tokio::test]
+async fn a_report_that_somebody_deletes_is_written_again() {
+    if !is_root() {
+        return;
+    }
+    let namespace = Namespace::new();
+    let server = Server::new(|_| {});
+    let agent = Running::start(&server, &namespace).await;
+    until("two reports", async || server.reports().len() >= 2).await;
+    let reports = server.reports();
+    assert_eq!(reports[0], reports[1]);
+    agent.end().await;
+}
+
+#[tokio::test]
+async fn a_report_that_a_server_refuses_is_written_when_it_takes_it() {
+    if !is_root() {
+        return;
+    }
+    let namespace = Namespace::new();
+    let server = Server::new(|state| {
+        state.is_broken = true;
+        state.has_report = true;
+    });
+    let agent = Running::start(&server, &namespace).await;
+    let tries = |asked: &[String]| asked.iter().filter(|it| it.starts_with("PUT ")).count();
+    until("tries", async || {
+        server.with(|state| tries(&state.asked) >= 2)
+    })
+    .await;
+    server.with(|state| state.is_broken = false);
+    until_reports(&server, "a report", |_| true).await;
+    agent.end().await;
+}
+
+#[tokio::test]
+async fn a_node_that_cannot_have_rules_is_told_of() {
+    if !is_root() {
+        return;
+    }
+    let namespace = Namespace::new();
+    let server = Server::default();
+    let options = |nft| Options {
+        node: NODE.to_owned(),
+        agent: "test".to_owned(),
+        versions: vec!["1.3".to_owned()],
+        nft,
+        table: table(),
+        hold_unknown_pods: true,
+        inspect_every: Duration::from_secs(10),
+        metrics: Arc::default(),
+    };
+    let unfit = namespace.write_program("unfit", "echo 'Protocol not supported' >&2; exit 1");
+    for (nft, said) in [
+        (
+            "/nowhere/nft".into(),
+            "there is no program /nowhere/nft: install nftables",
+        ),
+        (
+            unfit,
+            "the kernel cannot have the rules that are needed: nft refused the rules: Protocol not supported",
+        ),
+    ] {
+        let error = Agent::prepare(options(nft), &server.client())
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(error.starts_with(said), "{error}");
+        let report = server.reports().pop().unwrap();
+        assert_eq!(report["problem"], json!(error));
+        assert_eq!(report["applied"], json!([]));
+    }
+}
