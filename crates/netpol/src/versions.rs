@@ -1,4 +1,7 @@
 //! Which release a policy needs, where its object does not say it.
+//!
+//! The server has its own list (`rhumb_api::network_policies`). This one is of what the engine understands: a feature
+//! that only the server knows must not be taken for one that is enforced.
 
 use crate::objects::{Peer, PolicySpec, Port, Rule};
 
@@ -57,6 +60,7 @@ fn peers(spec: &PolicySpec) -> impl Iterator<Item = &Peer> {
 
 #[cfg(test)]
 mod tests {
+    use rhumb_api::network_policies;
     use serde_json::{Value, json};
 
     use super::*;
@@ -64,6 +68,15 @@ mod tests {
     fn check(spec: Value, want: &str) {
         let read: PolicySpec = serde_json::from_value(spec.clone()).expect("a policy");
         assert_eq!(needed(&read), want, "{spec}");
+        if read.min_version.is_none() {
+            assert_eq!(network_policies::required(&spec), want, "{spec}");
+        }
+    }
+
+    #[test]
+    fn the_engine_knows_all_that_the_server_does() {
+        let catalog = network_policies::Catalog::builtin();
+        assert_eq!(catalog.versions(), ALL);
     }
 
     #[test]

@@ -83,8 +83,7 @@ impl Engine {
             return;
         }
         for selection in &self.world.pods[pod].selections {
-            let policies = &self.world.selections[*selection].targeted_by;
-            self.touched.extend(policies);
+            self.touched.note_members(*selection, false);
         }
     }
 
@@ -170,9 +169,8 @@ impl Engine {
         };
         self.unlink(id);
         let policy = self.world.policies.remove(id);
-        self.touched.remove(&id);
         if self.node.name.is_none() {
-            self.touched_and_gone.insert(policy.name);
+            self.touched.note_removed(id, policy.name);
         }
         self.disuse(&policy.meaning, policy.is_active);
         self.release_all(&policy.meaning);
@@ -209,7 +207,7 @@ impl Engine {
     fn note_policy(&mut self, id: PolicyId) {
         let policy = &self.world.policies[id];
         if self.node.name.is_none() {
-            self.touched.insert(id);
+            self.touched.note(id);
             return;
         }
         let stale = &mut self.node.stale;

@@ -85,6 +85,7 @@ impl Engine {
         let selection = &self.world.selections[id];
         if selection.holders == 0 && !selection.is_followed {
             let selection = self.world.selections.remove(id);
+            self.touched.forget(id);
             self.release_place(selection.key.place);
         }
     }
@@ -214,10 +215,7 @@ impl Engine {
     fn note_member(&mut self, id: SelectionId, pod: PodId, is_edge: bool) {
         let selection = &self.world.selections[id];
         if self.node.name.is_none() {
-            self.touched.extend(&selection.targeted_by);
-            if is_edge {
-                self.touched.extend(&selection.peer_of);
-            }
+            self.touched.note_members(id, is_edge);
             return;
         }
         let addresses = &self.world.pods[pod].facts.addresses;

@@ -52,6 +52,11 @@ impl<P: Hash + Eq + Copy, I: Copy + Eq> Index<P, I> {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_label.is_empty() && self.others.is_empty()
+    }
+
     /// Each that may match, once.
     pub(crate) fn candidates(&self, place: P, labels: &[Label]) -> impl Iterator<Item = I> {
         let by_label = labels.iter().filter_map(move |(key, value)| {
@@ -131,6 +136,11 @@ impl<I: Ord + Copy> Postings<I> {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_label.is_empty()
+    }
+
     /// A short list that holds all who may match; `None` if the selector names no label, or `limit` or more have them.
     pub(crate) fn candidates(
         &self,
@@ -139,11 +149,12 @@ impl<I: Ord + Copy> Postings<I> {
         limit: usize,
     ) -> Option<Vec<I>> {
         let lists = exact_requirements(selector).map(|(requirement, values)| {
-            let having = |value: &Box<str>| {
-                let label = (texts.find(requirement.key())?, texts.find(value)?);
-                self.by_label.get(&label)
-            };
-            values.iter().filter_map(having).collect::<Vec<_>>()
+            let key = texts.find(requirement.key());
+            let labels = values
+                .iter()
+                .filter_map(|value| Some((key.clone()?, texts.find(value)?)));
+            let lists = labels.filter_map(|label| self.by_label.get(&label));
+            lists.collect::<Vec<_>>()
         });
         let count = |lists: &Vec<&BTreeSet<I>>| lists.iter().map(|list| list.len()).sum::<usize>();
         let shortest = lists.min_by_key(count)?;

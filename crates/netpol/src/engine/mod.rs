@@ -17,15 +17,15 @@ mod policies;
 mod selections;
 mod slots;
 mod text;
+mod touched;
 mod verdicts;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use self::node::Node;
-use self::slots::PolicyId;
 use self::text::Texts;
+use self::touched::Touched;
 use self::world::World;
 use crate::judge::{Question, Verdict};
 use crate::program::{Changes, Program};
@@ -68,8 +68,7 @@ pub struct Engine {
     texts: Texts,
     world: World,
     node: Node,
-    touched: BTreeSet<PolicyId>,
-    touched_and_gone: BTreeSet<Arc<Name>>,
+    touched: Touched,
 }
 
 impl Engine {
@@ -84,8 +83,7 @@ impl Engine {
             texts,
             world: World::default(),
             node: Node::new(name),
-            touched: BTreeSet::new(),
-            touched_and_gone: BTreeSet::new(),
+            touched: Touched::default(),
         }
     }
 
@@ -163,11 +161,7 @@ impl Engine {
     /// Policies of which a summary may have changed since it was last asked; those that are gone too. Nothing is noted
     /// for a single node.
     pub fn take_touched(&mut self) -> BTreeSet<Name> {
-        let touched = std::mem::take(&mut self.touched).into_iter();
-        let touched = touched.map(|id| self.world.policies[id].name.clone());
-        let gone = std::mem::take(&mut self.touched_and_gone);
-        let names = touched.chain(gone);
-        names.map(|name| (*name).clone()).collect()
+        self.touched.take(&self.world)
     }
 
     /// How the rules of the node have changed since this was last asked.
@@ -188,3 +182,6 @@ impl Engine {
         applied.map(|(name, applied)| (&**name, &*applied.uid, applied.generation))
     }
 }
+
+#[cfg(test)]
+mod tests;

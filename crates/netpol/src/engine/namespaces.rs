@@ -213,6 +213,12 @@ impl Namespaces {
         &self.selectors[id]
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        let has_no_namespaces = self.by_name.is_empty() && self.postings.is_empty();
+        has_no_namespaces && self.by_selector.is_empty() && self.index.is_empty()
+    }
+
     pub(crate) fn insert_pod(&mut self, id: NamespaceId, pod: PodId) {
         self.all[id].pods.insert(pod);
     }

@@ -24,6 +24,11 @@ impl Owners {
         self.claims.get(&address).map(|claims| claims.owner)
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.claims.is_empty()
+    }
+
     pub(crate) fn claim(&mut self, address: IpAddr, pod: PodId, pods: &Pods) {
         let Some(claims) = self.claims.get_mut(&address) else {
             let claims = Claims {
@@ -99,6 +104,11 @@ impl Nodes {
         if addresses.is_empty() {
             self.by_name.remove(node);
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
     }
 
     /// Whether an address, which is no pod's, is that of the node that the pod is on.

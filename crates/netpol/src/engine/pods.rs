@@ -170,6 +170,11 @@ impl Pods {
         pod
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_name.is_empty() && self.postings.is_empty()
+    }
+
     /// Whether the first has a right to an address that both claim.
     pub(crate) fn outranks(&self, one: PodId, other: PodId) -> bool {
         let rank = |id: PodId| (&self[id].facts.rank, &self[id].name);

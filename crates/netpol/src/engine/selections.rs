@@ -67,6 +67,11 @@ impl Selections {
         (id, known.is_none())
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_key.is_empty() && self.index.is_empty()
+    }
+
     pub(crate) fn remove(&mut self, id: SelectionId) -> Selection {
         let selection = self.all.remove(id);
         self.by_key.remove(&selection.key);

@@ -86,6 +86,12 @@ impl Groups {
         id
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        let has_no_groups = self.by_chains.is_empty() && self.all.is_empty();
+        has_no_groups && self.numbers.is_empty() && self.chains.is_empty()
+    }
+
     pub(super) fn redirect(&mut self, redirection: Redirection) {
         if let Some(group) = redirection.after.and_then(|id| self.all.get_mut(&id)) {
             group.addresses += 1;

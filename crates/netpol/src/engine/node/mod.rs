@@ -67,6 +67,21 @@ impl Node {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        let stale = &self.stale;
+        let is_fresh = stale.addresses.is_empty() && stale.elements.is_empty();
+        let is_settled = stale.policies.is_empty() && stale.activity.is_empty();
+        let is_told = self.program == Program::default() && self.applied.is_empty();
+        let has_rules = !self.groups.is_empty() || !self.sets.is_empty();
+        is_fresh
+            && is_settled
+            && is_told
+            && !has_rules
+            && self.pods.is_empty()
+            && self.idle.is_empty()
+    }
+
     /// Brings the program up to date.
     pub(super) fn catch_up(&mut self, world: &World) -> Changes {
         let mut changes = Changes::default();

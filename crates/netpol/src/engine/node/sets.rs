@@ -40,6 +40,11 @@ impl Sets {
         self.by_selection.contains_key(&selection)
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.numbers.is_empty() && self.all.is_empty() && self.by_selection.is_empty()
+    }
+
     /// The set, for one more rule that names it.
     pub(super) fn hold(&mut self, content: &Content, family: Family) -> SetId {
         let number = match self.numbers.get(content) {
