@@ -1,6 +1,8 @@
 //! Finds what the tests need on this machine, or gets it.
 
-use std::path::PathBuf;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -12,6 +14,10 @@ struct Program {
     name: &'static str,
     /// The Debian package that holds it.
     package: &'static str,
+    /// Where it is, on a machine and in the package.
+    place: &'static str,
+    /// The packages of libraries that it needs and a machine may lack, as a regular expression; '' is none.
+    libraries: &'static str,
     /// By which tests learn where it is.
     variable: &'static str,
 }
@@ -19,26 +25,40 @@ struct Program {
 const ETCD: Program = Program {
     name: "etcd",
     package: "etcd-server",
+    place: "usr/bin",
+    libraries: "",
     variable: "RHUMB_TEST_ETCD",
 };
 
 const OPENSSL: Program = Program {
     name: "openssl",
     package: "openssl",
+    place: "usr/bin",
+    libraries: "",
     variable: "RHUMB_TEST_OPENSSL",
+};
+
+const NFT: Program = Program {
+    name: "nft",
+    package: "nftables",
+    place: "usr/sbin",
+    libraries: "lib(bsd|edit|gmp|jansson|md|mnl|nftables|nftnl|readline|tinfo|xtables)[0-9]+.*",
+    variable: "RHUMB_TEST_NFT",
 };
 
 /// The environment that the tests need: each variable and its value.
 pub(crate) fn for_tests() -> Result<Vec<(&'static str, PathBuf)>> {
     println!("==> what the tests need");
-    [ETCD, OPENSSL].iter().map(provide).collect()
+    [ETCD, OPENSSL, NFT].iter().map(provide).collect()
 }
 
 fn provide(program: &Program) -> Result<(&'static str, PathBuf)> {
     if let Some(path) = std::env::var_os(program.variable) {
         return Ok((program.variable, path.into()));
     }
-    if let Some(path) = on_the_path(program.name) {
+    let usual = Path::new("/").join(program.place).join(program.name);
+    let usual = usual.is_file().then_some(usual);
+    if let Some(path) = on_the_path(program.name).or(usual) {
         println!("    {}: {}", program.name, path.display());
         return Ok((program.variable, path));
     }
@@ -49,10 +69,10 @@ fn provide(program: &Program) -> Result<(&'static str, PathBuf)> {
     );
     let status = Command::new(root().join("tools/unpack-debian"))
         .arg(&directory)
-        .args(["", program.package])
+        .args([program.libraries, program.package])
         .status()
         .context("cannot run tools/unpack-debian")?;
-    let path = directory.join("usr/bin").join(program.name);
+    let path = directory.join(program.place).join(program.name);
     if !status.success() || !path.is_file() {
         bail!(
             "{} is needed: apt-get install {}",
@@ -60,7 +80,25 @@ fn provide(program: &Program) -> Result<(&'static str, PathBuf)> {
             program.package
         );
     }
-    Ok((program.variable, path))
+    match program.libraries {
+        "" => Ok((program.variable, path)),
+        _ => Ok((program.variable, with_libraries(&directory, &path)?)),
+    }
+}
+
+/// A program beside the unpacked one, which runs it with the libraries that were unpacked too.
+fn with_libraries(directory: &Path, program: &Path) -> Result<PathBuf> {
+    let start = directory.join("start");
+    let (place, program) = (directory.display(), program.display());
+    let script = format!(
+        "#!/bin/sh\n\
+         LD_LIBRARY_PATH=$(printf '%s:' '{place}'/usr/lib/*-linux-gnu* '{place}'/lib/*-linux-gnu*)\n\
+         export LD_LIBRARY_PATH\n\
+         exec '{program}' \"$@\"\n"
+    );
+    std::fs::write(&start, script)?;
+    std::fs::set_permissions(&start, Permissions::from_mode(0o755))?;
+    Ok(start)
 }
 
 pub(crate) fn on_the_path(name: &str) -> Option<PathBuf> {

@@ -33,6 +33,16 @@ impl Default for System {
     }
 }
 
+/// Whether rules see packets that stay on a bridge.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Bridged {
+    Seen,
+    /// And what people can do about it.
+    Unseen(String),
+    /// It cannot be told whether there are bridges.
+    Unknown,
+}
+
 impl System {
     /// Finds out what cannot be had, or why nothing can.
     pub(crate) async fn probe(&self, kernel: &Kernel) -> Result<Vec<Unimplemented>, Error> {
@@ -78,35 +88,43 @@ impl System {
     }
 
     /// Sees to it that packets which stay on a bridge come by the rules, as those between pods of one node often do.
-    /// Tells why they do not.
-    pub(crate) fn see_bridged(&self) -> Option<String> {
+    pub(crate) fn see_bridged(&self) -> Bridged {
         let bridges = self.bridges();
         if bridges.as_ref().is_some_and(BTreeSet::is_empty) {
-            return None;
+            return Bridged::Seen;
         }
-        let switches = ["iptables", "ip6tables"].map(|name| format!("bridge-nf-call-{name}"));
-        let mut problems = switches.iter().filter_map(|name| {
-            let path = self.proc.join("sys/net/bridge").join(name);
-            match std::fs::read_to_string(&path) {
-                Ok(value) if value.trim() != "0" => None,
-                Ok(_) => match std::fs::write(&path, "1") {
-                    Ok(()) => {
-                        tracing::info!("net.bridge.{name} is set to 1, so that rules see what goes over bridges");
-                        None
-                    }
-                    Err(error) => Some(format!("set net.bridge.{name} to 1, which this process cannot: {error}")),
-                },
-                // Without knowing of a bridge there is nothing to complain of.
-                Err(_) if bridges.is_none() => None,
-                Err(_) => Some("load the kernel module br_netfilter (modprobe br_netfilter)".to_owned()),
+        let switches = ["bridge-nf-call-iptables", "bridge-nf-call-ip6tables"];
+        let mut remedies = switches
+            .iter()
+            .filter_map(|name| self.switch_on(name).err());
+        let remedy = remedies.next();
+        match (bridges, remedy) {
+            (None, _) => Bridged::Unknown,
+            (Some(_), None) => Bridged::Seen,
+            (Some(bridges), Some(remedy)) => {
+                let bridges: Vec<String> = bridges.into_iter().collect();
+                let bridges = bridges.join(", ");
+                Bridged::Unseen(format!(
+                    "rules do not see what goes over bridges ({bridges}), such as traffic between pods of this node: {remedy}"
+                ))
             }
-        });
-        let remedy = problems.next()?;
-        let bridges: Vec<String> = bridges.unwrap_or_default().into_iter().collect();
-        let bridges = bridges.join(", ");
-        Some(format!(
-            "rules do not see what goes over bridges ({bridges}), such as traffic between pods of this node: {remedy}"
-        ))
+        }
+    }
+
+    /// Fails with what people can do about it.
+    fn switch_on(&self, name: &str) -> Result<(), String> {
+        let path = self.proc.join("sys/net/bridge").join(name);
+        let Ok(value) = std::fs::read_to_string(&path) else {
+            return Err("load the kernel module br_netfilter (modprobe br_netfilter)".to_owned());
+        };
+        if value.trim() != "0" {
+            return Ok(());
+        }
+        std::fs::write(&path, "1").map_err(|error| {
+            format!("set net.bridge.{name} to 1, which this process cannot: {error}")
+        })?;
+        tracing::info!("net.bridge.{name} is set to 1, so that rules see what goes over bridges");
+        Ok(())
     }
 
     /// `None` if it cannot be told: what is mounted may show the interfaces of another namespace.
@@ -205,28 +223,22 @@ mod tests {
 
     #[test]
     fn packets_on_bridges_are_seen_or_it_is_told_why_not() {
-        let module = Some("modprobe br_netfilter");
-        for (files, problem) in [
-            (vec![INTERFACES, LO, CNI, (V4, "1\n"), (V6, "1\n")], None),
-            (vec![INTERFACES, LO, CNI, (V4, "0\n"), (V6, "0\n")], None),
-            (vec![INTERFACES, LO, CNI], module),
-            (vec![INTERFACES, LO, CNI, (V4, "1\n")], module),
-            (vec![INTERFACES, LO, NO_BRIDGE], None),
-            // The interfaces of another namespace are shown.
-            (vec![INTERFACES, LO], None),
-            (
-                vec![INTERFACES, LO, ("sys/class/net/br9/bridge/x", "")],
-                None,
-            ),
+        let bridge = [INTERFACES, LO, CNI];
+        let with = |more: &[(&'static str, &'static str)]| [&bridge, more].concat();
+        for (files, is_seen) in [
+            (with(&[(V4, "1\n"), (V6, "1\n")]), true),
+            (with(&[(V4, "0\n"), (V6, "0\n")]), true),
+            (with(&[]), false),
+            (with(&[(V4, "1\n")]), false),
+            (vec![INTERFACES, LO, NO_BRIDGE], true),
         ] {
             let fake = Fake::new(&files);
-            let told = fake.system.see_bridged();
-            match problem {
-                None => assert_eq!(told, None, "{files:?}"),
-                Some(text) => {
-                    let told = told.unwrap_or_default();
-                    assert!(told.contains(text) && told.contains("(cni0)"), "{told}");
+            match fake.system.see_bridged() {
+                Bridged::Unseen(told) if !is_seen => {
+                    let words = ["(cni0)", "modprobe br_netfilter"];
+                    assert!(words.iter().all(|word| told.contains(word)), "{told}");
                 }
+                bridged => assert!(is_seen && bridged == Bridged::Seen, "{files:?} {bridged:?}"),
             }
             for switch in [V4, V6] {
                 let value = std::fs::read_to_string(fake.path(switch)).unwrap_or_default();
@@ -236,9 +248,20 @@ mod tests {
     }
 
     #[test]
+    fn where_interfaces_of_another_namespace_are_shown_nobody_complains_but_bridges_are_seen() {
+        for others in [vec![], vec![("sys/class/net/br9/bridge/x", "")]] {
+            let switches = [(V4, "0"), (V6, "1")];
+            let files = [vec![INTERFACES, LO], others, switches.to_vec()].concat();
+            let fake = Fake::new(&files);
+            assert_eq!(fake.system.see_bridged(), Bridged::Unknown, "{files:?}");
+            assert_eq!(std::fs::read_to_string(fake.path(V4)).unwrap(), "1");
+        }
+    }
+
+    #[test]
     fn without_bridges_nothing_is_switched() {
         let fake = Fake::new(&[INTERFACES, LO, NO_BRIDGE, (V4, "0"), (V6, "0")]);
-        assert_eq!(fake.system.see_bridged(), None);
+        assert_eq!(fake.system.see_bridged(), Bridged::Seen);
         assert_eq!(std::fs::read_to_string(fake.path(V4)).unwrap(), "0");
     }
 }

@@ -4,6 +4,7 @@ use rhumb_netpol::Name;
 use tokio::sync::watch;
 
 use super::world::NodeState;
+use crate::probe::Bridged;
 use crate::report::{Applied, POLICIES_MAX, Report};
 
 /// Made of parts that change on their own, and published when they have.
@@ -70,7 +71,12 @@ impl Statement {
         self.kernel = problem;
     }
 
-    pub(super) fn note_bridges(&mut self, problem: Option<String>) {
+    pub(super) fn note_bridges(&mut self, bridged: Bridged) {
+        let problem = match bridged {
+            Bridged::Seen => None,
+            Bridged::Unseen(problem) => Some(problem),
+            Bridged::Unknown => return,
+        };
         if let Some(problem) = problem.as_ref().filter(|_| problem != self.bridges) {
             tracing::warn!("{problem}");
         }
@@ -151,7 +157,8 @@ mod tests {
             told.borrow_and_update().clone()
         };
         statement.note_kernel(Some("no room".to_owned()));
-        statement.note_bridges(Some("no module".to_owned()));
+        statement.note_bridges(Bridged::Unseen("no module".to_owned()));
+        statement.note_bridges(Bridged::Unknown);
         let known = NodeState::Known("uid".to_owned());
         let report = publish(&mut statement, &known).unwrap();
         assert_eq!(report.problem.as_deref(), Some("no room; no module"));
@@ -161,7 +168,7 @@ mod tests {
             ("n", "uid")
         );
         statement.note_kernel(None);
-        statement.note_bridges(None);
+        statement.note_bridges(Bridged::Seen);
         assert_eq!(publish(&mut statement, &NodeState::Gone), None);
         let report = publish(&mut statement, &NodeState::Unknown).unwrap();
         assert_eq!(

@@ -76,20 +76,19 @@ impl Namespace {
         })
     }
 
-    /// A program that does something first, and then runs nft inside.
+    /// A program that does something first, and then runs nft inside. Another process writes it: nobody can run a
+    /// program while this one, or one that is being forked from it, has it open for writing.
     pub(crate) fn write_program(&self, name: &str, first: &str) -> PathBuf {
-        use std::os::unix::fs::PermissionsExt as _;
         let path = self.directory.path().join(name);
         let run = format!(
             "exec ip netns exec {} {} \"$@\"",
             self.name,
             nft().display()
         );
-        // A program that is being run cannot be written to.
-        let draft = path.with_extension("new");
-        std::fs::write(&draft, format!("#!/bin/sh\n{first}\n{run}\n")).unwrap();
-        std::fs::set_permissions(&draft, std::fs::Permissions::from_mode(0o755)).unwrap();
-        std::fs::rename(&draft, &path).unwrap();
+        let text = format!("#!/bin/sh\n{first}\n{run}\n");
+        let write = "printf %s \"$1\" >\"$2.new\" && chmod 755 \"$2.new\" && mv \"$2.new\" \"$2\"";
+        let mut shell = Command::new("sh");
+        carry_out(shell.args(["-c", write, "sh", &text]).arg(&path));
         path
     }
 
