@@ -18,7 +18,7 @@ pub(super) const CLUSTER_ROLES: &[Role] = &[
             on(READ, "core", "namespaces nodes pods"),
             on(READ, "networking.k8s.io", "networkpolicies"),
             on(
-                "create delete get patch update",
+                "create delete get list patch update watch",
                 "networking.rhumb.dev",
                 "networkpolicynodes",
             ),
