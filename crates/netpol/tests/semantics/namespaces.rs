@@ -123,3 +123,17 @@ fn labels_of_pods_and_of_namespaces_are_never_mixed_up() {
     cluster.allows(&["a/z -> a/x:80/TCP"]);
     cluster.denies(&["a/y -> a/x:80/TCP"]);
 }
+
+#[test]
+fn objects_of_files_without_a_namespace_are_in_the_default_one() {
+    let without = |mut object: Value| {
+        object["metadata"]["namespace"] = Value::Null;
+        object
+    };
+    let mut cluster = two_by_two()
+        .with(without(pod("default/z", "10.0.9.1", json!({}))))
+        .with(without(ingress("default/p", json!([]))));
+    cluster.denies(&["a/x -> default/z:80/TCP"]);
+    cluster.set(ingress("default/p", json!([{}])));
+    cluster.allows(&["a/x -> default/z:80/TCP"]);
+}

@@ -173,6 +173,20 @@ fn what_a_policy_is_not_about_does_not_touch_it() {
 }
 
 #[test]
+fn what_a_policy_is_about_no_more_does_not_touch_it() {
+    let about_x = |rules: Value| policy("a/p", json!({"podSelector": app("x"), "ingress": rules}));
+    let from_y = || json!([{"from": [{"podSelector": app("y")}]}]);
+    let mut cluster = two_by_two()
+        .with(about_x(from_y()))
+        .with(ingress("a/q", from_y()));
+    cluster.set(about_x(json!([])));
+    cluster.all.take_touched();
+    cluster.remove_pod("a/y");
+    let touched: Vec<_> = cluster.all.take_touched().into_iter().collect();
+    assert_eq!(touched, [name("a/q")]);
+}
+
+#[test]
 fn what_there_is_can_be_listed() {
     let mut cluster = two_by_two().with(ingress("a/p", json!([])));
     cluster.remove_pod("b/y");
