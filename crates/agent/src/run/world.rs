@@ -114,3 +114,91 @@ fn not_among<'a>(known: impl Iterator<Item = &'a Name>, names: &BTreeSet<Name>) 
         .cloned()
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use kube::api::ObjectMeta;
+    use rhumb_netpol::{Namespace, NetworkPolicy, Pod};
+
+    use super::*;
+
+    fn meta(namespace: &str, name: &str) -> ObjectMeta {
+        ObjectMeta {
+            namespace: Some(namespace.to_owned()),
+            name: Some(name.to_owned()),
+            uid: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        }
+    }
+
+    fn world() -> World {
+        World::new("n".to_owned(), Knowledge::all(), true)
+    }
+
+    fn node(text: &str) -> Told {
+        Told::Node(serde_json::from_str(text).unwrap())
+    }
+
+    #[test]
+    fn what_is_not_among_a_new_list_is_gone() {
+        let mut world = world();
+        for name in ["a", "b"] {
+            let (mut namespace, mut pod) = (Namespace::default(), Pod::default());
+            let mut policy = NetworkPolicy::default();
+            namespace.metadata.name = Some(name.to_owned());
+            pod.metadata = meta(name, "p");
+            policy.metadata = meta(name, "q");
+            world.hear(Told::Namespace(Box::new(namespace)));
+            world.hear(Told::Pod(Box::new(pod)));
+            world.hear(Told::Policy(Box::new(policy)));
+        }
+        let names = |name: &str| BTreeSet::from([Name::new("b", name), Name::new("c", name)]);
+        let namespaces = BTreeSet::from(["b".to_owned(), "c".to_owned()]);
+        assert_eq!(
+            world.missing().as_deref(),
+            Some("namespaces, network policies, pods, the node")
+        );
+        world.hear(Told::All(Listed::Namespaces(namespaces)));
+        world.hear(Told::All(Listed::Pods(names("p"))));
+        world.hear(Told::All(Listed::Policies(names("q"))));
+        assert_eq!(world.missing().as_deref(), Some("the node"));
+        world.hear(Told::All(Listed::Nodes(BTreeSet::new())));
+        assert_eq!(world.missing(), None);
+        let engine = &world.engine;
+        let pods: Vec<String> = engine.pods().map(Name::to_string).collect();
+        let policies: Vec<String> = engine.policies().map(Name::to_string).collect();
+        let namespaces: Vec<&str> = engine.namespaces().collect();
+        assert_eq!(
+            (pods, policies),
+            (vec!["b/p".to_owned()], vec!["b/q".to_owned()])
+        );
+        assert_eq!(namespaces, ["b"]);
+    }
+
+    #[test]
+    fn the_addresses_of_a_node_are_held_also_when_it_is_gone() {
+        let mut world = world();
+        world.hear(Told::NodeGone);
+        assert_eq!(world.node, NodeState::Unknown);
+        world.hear(node(
+            r#"{"metadata": {"uid": "u"}, "spec": {"podCIDR": "10.1.0.0/24", "podCIDRs": ["10.1.0.0/24", "fd00::/64"]}}"#,
+        ));
+        assert_eq!(world.node, NodeState::Known("u".to_owned()));
+        let held = Held::of(["10.1.0.0/24", "fd00::/64"]);
+        assert_eq!(world.held, held);
+        world.hear(Told::All(Listed::Nodes(BTreeSet::new())));
+        assert_eq!((&world.node, &world.held), (&NodeState::Gone, &held));
+        world.hear(node(r#"{"metadata": {"uid": "v"}}"#));
+        assert_eq!(world.node, NodeState::Known("v".to_owned()));
+        assert!(world.held.is_empty());
+    }
+
+    #[test]
+    fn addresses_are_not_held_if_nobody_wants_that() {
+        let mut world = World::new("n".to_owned(), Knowledge::all(), false);
+        world.hear(node(
+            r#"{"metadata": {}, "spec": {"podCIDR": "10.1.0.0/24"}}"#,
+        ));
+        assert!(world.held.is_empty());
+    }
+}

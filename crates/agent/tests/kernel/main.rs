@@ -1,6 +1,7 @@
 //! Rules in real kernels: each test has network namespaces of its own. They need root, iproute2 and nft.
 
 mod histories;
+mod lab;
 mod loading;
 mod namespace;
 mod packets;
