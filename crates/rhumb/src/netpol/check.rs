@@ -24,9 +24,18 @@ pub(crate) struct Check {
     /// a number, or a name that the pod declares; the protocol is TCP if it is left out.
     #[arg(long, value_name = "END:PORT")]
     to: Destination,
+    /// What makes it exit with 0, where a pipeline sees to it that something is denied.
+    #[arg(long, value_name = "VERDICT", value_enum, default_value = "allowed")]
+    expect: Expected,
     /// How to show the result.
     #[arg(short, long, value_enum, default_value = "table")]
     output: Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Expected {
+    Allowed,
+    Denied,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -58,7 +67,8 @@ pub(super) fn run(command: &Check) -> Result<ExitCode> {
         Output::Table => print!("{}", answer.table()),
         Output::Json => println!("{}", serde_json::to_string_pretty(&answer.json())?),
     }
-    Ok(match answer.is_allowed() {
+    let is_expected = answer.is_allowed() == (command.expect == Expected::Allowed);
+    Ok(match is_expected {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })

@@ -23,7 +23,8 @@ const NO_ANSWER: u8 = 2;
 pub(crate) enum Command {
     /// Say whether a connection is allowed, by which policies and rules, and why not by the others.
     ///
-    /// Exits with 0 if it is allowed, 1 if it is denied, and 2 if there is no answer. Where both ends have addresses of both
+    /// Exits with 0 if it is allowed, 1 if it is denied (the other way round with --expect denied), and 2 if there is no
+    /// answer. Where both ends have addresses of both
     /// families, each pair is judged, and one that is allowed is enough.
     Check(Box<check::Check>),
     /// Show who can reach whom on which ports.

@@ -72,6 +72,24 @@ fn allowed_is_0_and_denied_is_1() {
     }
 }
 
+/// Unlike turning the exit code around, this does not take an error for a denial.
+#[test]
+fn a_denial_can_be_what_is_expected() {
+    let files = cluster();
+    let table = [
+        ("web/front", "app/api:8081", "denied", 0),
+        ("web/front", "app/api:8080", "denied", 1),
+        ("web/front", "app/api:8081", "allowed", 1),
+        ("web/front", "app/api:8080", "allowed", 0),
+        ("web/gone", "app/api:8080", "denied", 2),
+    ];
+    for (from, to, expected, want) in table {
+        let words = format!("check -f cluster.yaml --from {from} --to {to} --expect {expected}");
+        let ended = files.run(&words);
+        assert_eq!(ended.code, Some(want), "{words}: {ended:?}");
+    }
+}
+
 #[test]
 fn what_allows_a_connection_is_named_down_to_the_peer_and_the_port() {
     let out = cluster()

@@ -168,7 +168,7 @@ fn pods_that_have_come_to_their_end_are_left_out() {
     assert_eq!(ended.rows().len(), 12);
     assert_eq!(
         ended.errors,
-        "note: 1 pod has come to an end and is left out\n"
+        "note: 1 pod has come to its end and is left out\n"
     );
     let asked = files.run("check -f . --from web/done --to db/sql:5432");
     assert_eq!(asked.code, Some(2));
@@ -179,6 +179,20 @@ fn pods_that_have_come_to_their_end_are_left_out() {
         "{}",
         asked.errors
     );
+}
+
+#[test]
+fn pods_of_different_families_are_no_pair() {
+    let files = cluster();
+    files.write("six.yaml", &pod("web", "six", HTTP, &["fd00::1"]));
+    let ended = files.run("matrix -f . -o json");
+    assert_eq!(ended.rows().len(), 12 + 1);
+    assert_eq!(
+        ended.errors,
+        "note: 6 pairs are left out: one end has only IPv4 addresses, the other only IPv6 addresses\n"
+    );
+    let table = files.run("matrix -f .").out;
+    assert!(table.contains("? no address of the same family"), "{table}");
 }
 
 #[test]

@@ -2,11 +2,15 @@
 
 use std::io::{self, Write};
 
+use anyhow::{Result, ensure};
 use rhumb_netpol::{Name, Protocol};
 use serde::{Serialize, Serializer};
 
 use super::reach::Reach;
 use crate::netpol::check::word;
+
+/// More would fill disks.
+const ROWS_MAX: usize = 100_000_000;
 
 #[derive(Serialize)]
 struct Row<'a> {
@@ -23,6 +27,18 @@ struct Row<'a> {
 
 fn as_text<S: Serializer>(name: &Name, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(name)
+}
+
+pub(super) fn check_size(reach: &Reach<'_>) -> Result<()> {
+    let pods = reach.pods.len();
+    let ports: usize = (0..pods).map(|pod| reach.asked(pod).len()).sum();
+    let rows = pods.saturating_mul(ports);
+    ensure!(
+        rows <= ROWS_MAX,
+        "{pods} pods would be {rows} rows, and at most {ROWS_MAX} are written: choose namespaces with --namespace, or take \
+         another form, in which pods that behave the same are one"
+    );
+    Ok(())
 }
 
 /// One row a line, as they are found: there may be millions.

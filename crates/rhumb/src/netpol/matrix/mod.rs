@@ -59,11 +59,17 @@ pub(super) fn run(command: &Matrix) -> Result<ExitCode> {
     note(&cluster.notes);
     check_is_something(&cluster, &command.namespaces)?;
     if !cluster.finished.is_empty() {
-        let finished = counted(cluster.finished.len(), "pod has", "pods have");
-        note(&[format!("{finished} come to an end and is left out")]);
+        note(&[counted(
+            cluster.finished.len(),
+            "pod has come to its end and is left out",
+            "pods have come to their end and are left out",
+        )]);
     }
     let reach = Reach::find(&cluster, &command.namespaces, &command.ports)?;
     note(&reach.notes());
+    if command.output == Output::Json {
+        json::check_size(&reach)?;
+    }
     let mut out = BufWriter::new(stdout().lock());
     let written = match command.output {
         Output::Json => json::write(&reach, &mut out),

@@ -28,62 +28,80 @@ pub(super) struct Layout {
     pub(super) top: usize,
     pub(super) width: usize,
     pub(super) legend_top: usize,
-    /// How many namespaces there are before each.
     gaps: Vec<usize>,
 }
+
+/// What follows from how many there are.
+struct Sizes {
+    is_roomy: bool,
+    /// Width and height.
+    cell: (usize, usize),
+    font: usize,
+    angle: usize,
+    /// How wide and how high a name at that angle is, in hundredths of its length.
+    tilted: (usize, usize),
+}
+
+const ROOMY: Sizes = Sizes {
+    is_roomy: true,
+    cell: (76, 28),
+    font: 13,
+    angle: 45,
+    tilted: (71, 71),
+};
+
+// Where columns are narrow, flat names would run into each other.
+const MIDDLE: Sizes = Sizes {
+    is_roomy: false,
+    cell: (24, 24),
+    font: 13,
+    angle: 60,
+    tilted: (50, 87),
+};
+
+const DENSE: Sizes = Sizes {
+    cell: (17, 17),
+    font: 12,
+    ..MIDDLE
+};
 
 impl Layout {
     pub(super) fn new(groups: &Groups) -> Layout {
         let count = groups.list.len();
-        let (cell_width, cell_height, font_size) = match count {
-            ..=ROOMY_MAX => (76, 28, 13),
-            ..=MIDDLE_MAX => (24, 24, 13),
-            _ => (17, 17, 12),
+        let sizes = match count {
+            ..=ROOMY_MAX => ROOMY,
+            count if count <= MIDDLE_MAX => MIDDLE,
+            _ => DENSE,
         };
-        // Where columns are narrow, flat names would run into each other.
-        let (angle, across, upwards) = match count {
-            ..=ROOMY_MAX => (45, 71, 71),
-            _ => (60, 50, 87),
-        };
-        let mut gaps = Vec::with_capacity(count);
-        let mut before: Option<&str> = None;
-        let mut namespaces = 0;
-        for group in &groups.list {
-            let is_other = before.is_some_and(|before| before != group.namespace);
-            namespaces += usize::from(is_other);
-            before = Some(&group.namespace);
-            gaps.push(namespaces);
-        }
         let lengths = groups.list.iter().map(|group| {
-            let shown = format!(
-                "{}/{}",
-                shortened(&group.namespace),
-                shortened(&group.label)
-            );
-            text_width(&shown, font_size)
+            let (namespace, label) = (shortened(&group.namespace), shortened(&group.label));
+            text_width(&format!("{namespace}/{label}"), sizes.font)
         });
         let lengths: Vec<usize> = lengths.collect();
         let longest = lengths.iter().copied().max().unwrap_or_default();
         let corner = text_width("from ↓ to →", 12);
+        let (across, upwards) = sizes.tilted;
         let mut layout = Layout {
-            is_roomy: count <= ROOMY_MAX,
-            cell_width,
-            cell_height,
-            font_size,
-            angle,
+            is_roomy: sizes.is_roomy,
+            cell_width: sizes.cell.0,
+            cell_height: sizes.cell.1,
+            font_size: sizes.font,
+            angle: sizes.angle,
             left: MARGIN + longest.max(corner) + 12,
             top: HEAD + longest * upwards / 100 + 12,
             width: 0,
             legend_top: 0,
-            gaps,
+            gaps: gaps(groups),
         };
-        let reaches = lengths.iter().enumerate();
-        let right =
-            reaches.map(|(at, length)| layout.x(at) + cell_width / 2 + length * across / 100 + 12);
-        let cells_end = layout.x(count.saturating_sub(1)) + cell_width;
-        let right = right.max().unwrap_or_default().max(cells_end);
+        let last = count.saturating_sub(1);
+        let names_end = lengths
+            .iter()
+            .enumerate()
+            .map(|(at, length)| layout.x(at) + layout.cell_width / 2 + length * across / 100 + 12);
+        let cells_end = layout.x(last) + layout.cell_width;
+        let right = names_end.max().unwrap_or_default().max(cells_end);
         layout.width = (right + MARGIN).max(WIDTH_MIN);
-        layout.legend_top = layout.y(count.saturating_sub(1)) + cell_height + 24;
+        layout.legend_top = layout.y(last) + layout.cell_height + 24;
         layout
     }
 
@@ -98,4 +116,17 @@ impl Layout {
     fn gap(&self, at: usize) -> usize {
         self.gaps.get(at).copied().unwrap_or_default() * NAMESPACE_GAP
     }
+}
+
+/// How many times the namespace has changed before each.
+fn gaps(groups: &Groups) -> Vec<usize> {
+    let mut changes = 0;
+    let mut before: Option<&str> = None;
+    let gaps = groups.list.iter().map(|group| {
+        let is_other = before.is_some_and(|before| before != group.namespace);
+        changes += usize::from(is_other);
+        before = Some(&group.namespace);
+        changes
+    });
+    gaps.collect()
 }
