@@ -27,13 +27,16 @@ fn cases() -> u64 {
 /// Tables have no protobuf form, and discovery, with its own form of lists, is only ever JSON.
 const JSON_ONLY: [&str; 2] = ["v1.Table", "v1.APIResourceList"];
 
+/// What the names of types begin with that upstream does not have.
+const OURS: &str = "dev.rhumb.";
+
 /// The kinds that have a protobuf form: those whose type is in an envelope.
 fn kinds() -> Vec<&'static Type> {
     let is_kind = |of: &&Type| {
         let has_type = of
             .field("kind")
             .is_some_and(|kind| kind.embedded.iter().any(|outer| &*outer.go == "TypeMeta"));
-        has_type && !JSON_ONLY.contains(&&*of.go)
+        has_type && !JSON_ONLY.contains(&&*of.go) && !of.name.starts_with(OURS)
     };
     Table::builtin().types().filter(is_kind).collect()
 }

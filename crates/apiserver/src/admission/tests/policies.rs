@@ -376,38 +376,6 @@ async fn a_mutation_that_fails_is_refused_with_the_policy_and_the_reason() {
 }
 
 #[tokio::test]
-async fn what_has_only_known_fields_gets_no_others_from_a_policy() {
-    let (server, _directory) = server().await;
-    let patch = |path: &str| {
-        let expression = format!("[JSONPatch{{op: 'add', path: '/spec/{path}', value: [{{}}]}}]");
-        json!({
-            "matchConstraints": {"resourceRules": rules("networkpolicies", &["CREATE"])},
-            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}],
-        })
-    };
-    let policies = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
-    let policy = |name: &str| {
-        json!({
-            "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": name},
-            "spec": {"podSelector": {}},
-        })
-    };
-    mutating(&server, "p", patch("egress"), json!({})).await;
-    let (code, made) = server.create(policies, policy("a")).await;
-    assert_eq!(code, 201, "{made}");
-    // The version is filled in for what admission has made of it.
-    assert_eq!(made["spec"]["minVersion"], "1.8");
-    mutating(&server, "q", patch("other"), json!({})).await;
-    let (code, refused) = server.create(policies, policy("b")).await;
-    assert_eq!(code, 403, "{refused}");
-    let message = refused["message"].as_str().unwrap_or_default();
-    assert!(
-        message.contains("unknown field \"spec.other\""),
-        "{message}"
-    );
-}
-
-#[tokio::test]
 async fn who_was_asked_before_a_change_may_be_asked_again() {
     let (server, _directory) = server().await;
     let count = |reinvocation: &str| {

@@ -1,10 +1,12 @@
-//! Network policies that another server stored: without a version, or with fields that are not known here.
+//! Network policies that a server or an admission policy has changed: without a version, or with fields that are not
+//! known here.
 
 use http::Method;
 use rhumb_schema::{Table, protobuf};
 use serde_json::{Value, json};
 
 use super::server;
+use crate::testing::Server;
 
 const POLICIES: &str = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
 const KEY: &str = "/registry/networkpolicies/default/p";
@@ -83,5 +85,55 @@ async fn a_policy_that_was_stored_with_unknown_fields_can_be_read_labelled_and_r
     assert_eq!(code, 200, "{labelled}");
     assert_eq!(labelled["status"], status);
     assert_eq!(server.delete(&path).await.0, 200);
+    server.close().await;
+}
+
+/// An admission policy that adds a list to the specification of every new network policy.
+async fn add_to_all(server: &Server, field: &str) {
+    let group = "/apis/admissionregistration.k8s.io/v1";
+    let expression = format!("[JSONPatch{{op: 'add', path: '/spec/{field}', value: [{{}}]}}]");
+    let rule = json!({
+        "apiGroups": ["*"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["networkpolicies"],
+    });
+    let spec = json!({
+        "matchConstraints": {"resourceRules": [rule]},
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}],
+        "reinvocationPolicy": "Never",
+    });
+    let binding = json!({"policyName": field});
+    for (kind, plural, spec) in [
+        ("Policy", "policies", spec),
+        ("PolicyBinding", "policybindings", binding),
+    ] {
+        let object = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": format!("MutatingAdmission{kind}"),
+            "metadata": {"name": field}, "spec": spec,
+        });
+        let path = format!("{group}/mutatingadmission{plural}");
+        let (code, answer) = server.create(&path, object).await;
+        assert_eq!(code, 201, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn admission_may_add_what_is_known_and_the_version_follows_but_nothing_else() {
+    let (_directory, server) = server().await;
+    let new = |name: &str| {
+        let mut policy = policy(json!({"podSelector": {}}));
+        policy["metadata"] = json!({"name": name});
+        policy
+    };
+    add_to_all(&server, "egress").await;
+    let (code, made) = server.create(POLICIES, new("a")).await;
+    assert_eq!(code, 201, "{made}");
+    assert_eq!(made["spec"]["minVersion"], "1.8");
+    add_to_all(&server, "other").await;
+    let (code, refused) = server.create(POLICIES, new("b")).await;
+    assert_eq!(code, 403, "{refused}");
+    let message = refused["message"].as_str().unwrap_or_default();
+    assert!(
+        message.contains("unknown field \"spec.other\""),
+        "{message}"
+    );
     server.close().await;
 }
