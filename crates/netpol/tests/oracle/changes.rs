@@ -28,7 +28,7 @@ fn the_engine_agrees_through_all_changes() {
         }
         compare(&engine, &Oracle::new(&world, &script.knowledge))
     };
-    try_seeds(60, |dice| history(dice, 40), check);
+    try_seeds(60, |dice| history(dice, 50), check);
 }
 
 #[test]

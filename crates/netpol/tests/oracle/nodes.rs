@@ -181,7 +181,7 @@ fn every_kernel_does_what_policies_mean_through_all_changes() {
         let oracle = Oracle::new(&world, &script.knowledge);
         nodes.iter().try_for_each(|node| node.compare(&oracle))
     };
-    try_seeds(60, |dice| history(dice, 40), check);
+    try_seeds(60, |dice| history(dice, 50), check);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use rhumb_netpol::{Knowledge, Name};
 use serde_json::{Value, json};
 
 use crate::dice::Dice;
-use crate::script::{Event, Kind, Script, World};
+use crate::script::{Event, Kind, Script, World, kind_of, name_of};
 
 const NAMESPACES: [&str; 3] = ["a", "b", "c"];
 pub(crate) const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
@@ -52,10 +52,13 @@ pub(crate) fn history(dice: &mut Dice, length: usize) -> Script {
     let mut script = cluster(dice, pods, policies);
     let mut world = World::of(&script.events);
     let mut maker = Maker { dice, uids: 1000 };
-    for _ in 0..length {
-        let event = maker.event(&world);
-        world.apply(&event);
-        script.events.push(event);
+    while script.events.len() < length {
+        let events = match maker.dice.percent(3) {
+            true => maker.departure(&world),
+            false => vec![maker.event(&world)],
+        };
+        events.iter().for_each(|event| world.apply(event));
+        script.events.extend(events);
     }
     script
 }
@@ -71,6 +74,21 @@ fn knowledge(dice: &mut Dice) -> Knowledge {
 }
 
 impl Maker<'_> {
+    /// A namespace goes with all that is in it.
+    fn departure(&mut self, world: &World) -> Vec<Event> {
+        let gone = *self.dice.pick(&NAMESPACES);
+        let objects = world
+            .objects()
+            .map(|object| (kind_of(object), name_of(object)));
+        let inside = objects.filter(|(_, name)| name.namespace == gone);
+        let mut events: Vec<Event> = inside
+            .map(|(kind, name)| Event::Remove(kind, name))
+            .collect();
+        events.push(Event::Remove(Kind::Namespace, Name::new("", gone)));
+        self.dice.shuffle(&mut events);
+        events
+    }
+
     fn event(&mut self, world: &World) -> Event {
         let kind =
             self.dice
