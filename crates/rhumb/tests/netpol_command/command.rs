@@ -39,7 +39,9 @@ pub(crate) fn netpol_with_input(directory: &Path, words: &str, input: &str) -> E
         .arg("netpol")
         .args(words.split_whitespace())
         .current_dir(directory)
+        // No server of whoever runs the tests, not even if that is a pod.
         .env("KUBECONFIG", directory.join("no-such-kubeconfig"))
+        .env_remove("KUBERNETES_SERVICE_HOST")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
