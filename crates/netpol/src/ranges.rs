@@ -22,16 +22,13 @@ impl Ranges {
     pub(crate) fn read(block: &IpBlock) -> Option<Ranges> {
         let whole = Block::parse_lax(block.cidr.as_deref()?)?;
         let family = family_of(whole);
-        let mut spans = vec![span(whole)];
-        for except in block.except.iter().flatten() {
-            let except = Block::parse_lax(except);
-            if let Some(except) = except.filter(|except| family_of(*except) == family) {
-                spans = without(&spans, span(except));
-            }
-        }
+        let excepts = block.except.iter().flatten();
+        let excepts = excepts.filter_map(|except| Block::parse_lax(except));
+        let excepts = excepts.filter(|except| family_of(*except) == family);
+        let excepts = merge(excepts.map(span).collect());
         Some(Ranges {
             family,
-            spans: spans.into(),
+            spans: without(span(whole), &excepts).into(),
         })
     }
 
@@ -41,8 +38,9 @@ impl Ranges {
 
     pub(crate) fn contains(&self, address: IpAddr) -> bool {
         let (family, number) = number(address);
-        let mut spans = self.spans.iter();
-        family == self.family && spans.any(|(first, last)| (*first..=*last).contains(&number))
+        let following = self.spans.partition_point(|(_, last)| *last < number);
+        let span = self.spans.get(following);
+        family == self.family && span.is_some_and(|(first, _)| *first <= number)
     }
 
     /// All that is in one of several, those of one family.
@@ -52,9 +50,8 @@ impl Ranges {
     ) -> Vec<(IpAddr, IpAddr)> {
         let several = several.into_iter();
         let ours = several.filter(|ranges| ranges.family == family);
-        let mut spans: Vec<Span> = ours.flat_map(|ranges| &*ranges.spans).copied().collect();
-        spans.sort_unstable();
-        let merged = merge(spans);
+        let spans = ours.flat_map(|ranges| &*ranges.spans).copied();
+        let merged = merge(spans.collect());
         let addresses = merged.into_iter();
         addresses
             .map(|(first, last)| (address(family, first), address(family, last)))
@@ -62,10 +59,11 @@ impl Ranges {
     }
 }
 
-/// Sorted ranges, with those as one that overlap or follow each other.
-fn merge(sorted: Vec<Span>) -> Vec<Span> {
-    let mut merged: Vec<Span> = Vec::with_capacity(sorted.len());
-    for (first, last) in sorted {
+/// In order, with those as one that overlap or follow each other.
+fn merge(mut spans: Vec<Span>) -> Vec<Span> {
+    spans.sort_unstable();
+    let mut merged: Vec<Span> = Vec::with_capacity(spans.len());
+    for (first, last) in spans {
         match merged.last_mut() {
             Some(before) if first <= before.1.saturating_add(1) => before.1 = before.1.max(last),
             _ => merged.push((first, last)),
@@ -74,19 +72,21 @@ fn merge(sorted: Vec<Span>) -> Vec<Span> {
     merged
 }
 
-fn without(spans: &[Span], (first, last): Span) -> Vec<Span> {
-    let mut left = Vec::with_capacity(spans.len() + 1);
-    for &span in spans {
-        if last < span.0 || span.1 < first {
-            left.push(span);
-            continue;
+/// What is left of a range without others, which are merged.
+fn without((first, last): Span, others: &[Span]) -> Vec<Span> {
+    let mut left = Vec::with_capacity(1);
+    let mut next = Some(first);
+    for other in others {
+        let Some(from) = next.filter(|from| *from <= last) else {
+            break;
+        };
+        if from < other.0 {
+            left.push((from, last.min(other.0 - 1)));
         }
-        if span.0 < first {
-            left.push((span.0, first - 1));
-        }
-        if last < span.1 {
-            left.push((last + 1, span.1));
-        }
+        next = other.1.checked_add(1).map(|after| after.max(from));
+    }
+    if let Some(from) = next.filter(|from| *from <= last) {
+        left.push((from, last));
     }
     left
 }

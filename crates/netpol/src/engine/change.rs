@@ -96,8 +96,7 @@ impl Engine {
             return;
         }
         world.namespaces.insert_pod(pod.namespace, id);
-        let labels = pod.facts.labels.clone();
-        world.pods.postings.insert(&labels, id);
+        world.pods.post(id);
         if self.is_local(id) {
             self.node.pods.insert(id);
         }
@@ -116,8 +115,7 @@ impl Engine {
             return;
         }
         world.namespaces.remove_pod(pod.namespace, id);
-        let labels = pod.facts.labels.clone();
-        world.pods.postings.remove(&labels, id);
+        world.pods.unpost(id);
         for address in self.world.pods[id].facts.addresses.clone() {
             let before = self.world.owners.of(address);
             self.world.owners.release(address, id, &self.world.pods);

@@ -21,10 +21,11 @@ mod touched;
 mod verdicts;
 mod world;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use self::node::Node;
-use self::text::Texts;
+use self::slots::IdMap;
+use self::text::{Text, Texts};
 use self::touched::Touched;
 use self::world::World;
 use crate::judge::{Question, Verdict};
@@ -137,21 +138,19 @@ impl Engine {
         let id = self.world.policies.find(policy)?;
         let meaning = &self.world.policies[id].meaning;
         let selections = &self.world.selections;
-        let (mut nodes, mut unplaced) = (BTreeMap::new(), 0);
+        let mut nodes: IdMap<Option<&Text>, usize> = IdMap::default();
         for pod in &selections[meaning.target].members {
-            match &self.world.pods[*pod].facts.node {
-                Some(node) => *nodes.entry(node.as_ref()).or_default() += 1,
-                None => unplaced += 1,
-            }
+            let node = self.world.pods[*pod].facts.node.as_ref();
+            *nodes.entry(node).or_default() += 1;
         }
+        let unplaced = nodes.remove(&None).unwrap_or_default();
         let nodes = nodes.into_iter();
+        let nodes = nodes.filter_map(|(node, count)| Some((node?.as_ref().to_owned(), count)));
         Some(Summary {
             uid: meaning.uid.to_string(),
             generation: meaning.generation,
             min_version: meaning.min_version.to_string(),
-            nodes: nodes
-                .map(|(node, count)| (node.to_owned(), count))
-                .collect(),
+            nodes: nodes.collect(),
             unplaced,
             traffic: meaning.traffic(|peer| !selections[peer].members.is_empty()),
             flaws: meaning.flaws.to_vec(),

@@ -170,6 +170,15 @@ impl Pods {
         pod
     }
 
+    /// From now on selectors can find the pod by its labels.
+    pub(crate) fn post(&mut self, id: PodId) {
+        self.postings.insert(&self.all[id].facts.labels, id);
+    }
+
+    pub(crate) fn unpost(&mut self, id: PodId) {
+        self.postings.remove(&self.all[id].facts.labels, id);
+    }
+
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.by_name.is_empty() && self.postings.is_empty()

@@ -264,6 +264,49 @@ fn rules_are_as_few_as_they_can_be() {
 }
 
 #[test]
+fn ports_by_name_are_one_set_however_many_there_are() {
+    let mut engine = engine_of_node();
+    engine.set_pod(&pod("a", "here", &["10.0.0.1"], json!({})));
+    let spec = |names: &[&str]| {
+        let ports: Value = names.iter().map(|name| json!({"port": name})).collect();
+        json!({"podSelector": {}, "ingress": [{"ports": ports}]})
+    };
+    engine.set_policy(&policy("p", spec(&["http", "metrics", "http"])));
+    engine.take_changes();
+    let chain = engine.program().chains.values().next().expect("a chain");
+    assert_eq!(chain.rules.len(), 2, "one of each family");
+    assert_eq!(engine.program().sets.len(), 2);
+    engine.set_policy(&policy("q", spec(&["metrics", "http"])));
+    assert!(engine.take_changes().new_sets.is_empty(), "it is shared");
+}
+
+#[test]
+fn a_pod_that_opens_another_port_changes_only_that() {
+    let mut engine = engine_of_node();
+    let with_ports = |ports: Value| {
+        let mut pod = pod("a", "here", &["10.0.0.1"], json!({}));
+        let container = json!({"ports": ports});
+        pod.spec.containers = serde_json::from_value(json!([container])).expect("containers");
+        pod
+    };
+    let http = json!({"name": "http", "containerPort": 80});
+    engine.set_pod(&with_ports(json!([http])));
+    let ports = json!([{"port": "http"}, {"port": "metrics"}]);
+    engine.set_policy(&policy("p", json!({"ingress": [{"ports": ports}]})));
+    engine.take_changes();
+    let metrics = json!({"name": "metrics", "containerPort": 9090});
+    engine.set_pod(&with_ports(json!([metrics, http])));
+    let changes = engine.take_changes();
+    let added: Vec<_> = changes.added_elements.values().flatten().collect();
+    let element = program::Element {
+        address: "10.0.0.1".parse().expect("an address"),
+        port: Some((crate::Protocol::Tcp, 9090)),
+    };
+    assert_eq!(added, [&element]);
+    assert!(changes.removed_elements.is_empty() && changes.chains.is_empty());
+}
+
+#[test]
 fn policies_about_no_pod_of_the_node_are_not_followed() {
     let mut engine = engine_of_node();
     engine.set_pod(&pod("b", "there", &["10.0.0.2"], json!({"app": "web"})));

@@ -160,13 +160,11 @@ impl Program {
 }
 
 impl Set {
-    /// What there is by an address: at most one, as an address has one owner, and a name one port.
-    pub(crate) fn at(&self, address: IpAddr) -> Option<Element> {
-        let first = Element {
-            address,
-            port: None,
-        };
-        let next = self.elements.range(first..).next().copied();
-        next.filter(|element| element.address == address)
+    /// All that there is by an address.
+    pub(crate) fn at(&self, address: IpAddr) -> impl Iterator<Item = Element> {
+        let port = None;
+        let from = self.elements.range(Element { address, port }..);
+        from.copied()
+            .take_while(move |element| element.address == address)
     }
 }

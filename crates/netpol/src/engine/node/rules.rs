@@ -1,8 +1,8 @@
 //! What a policy means, as rules of a node.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::sets::{Content, Sets};
+use super::sets::{Content, PortName, Sets};
 use crate::engine::policies::{Meaning, Peer, Port, Rule};
 use crate::engine::slots::SelectionId;
 use crate::engine::text::Text;
@@ -37,12 +37,12 @@ struct Writer<'a> {
     rules: Vec<program::Rule>,
 }
 
-/// The ports of a rule, each kind once.
-enum Kind<'a> {
+/// The ports of a rule. There are few kinds however many ports are written, as each is a rule for each peer.
+enum Kind {
     /// Whoever's they are.
     Plain(Ports),
-    /// Of a name that each destination has for another number.
-    Named(Protocol, &'a Text),
+    /// Of names that each destination has for other numbers.
+    Named(Box<[PortName]>),
 }
 
 impl Writer<'_> {
@@ -71,14 +71,14 @@ impl Writer<'_> {
         }
     }
 
-    fn write_anyone(&mut self, kind: &Kind<'_>) {
+    fn write_anyone(&mut self, kind: &Kind) {
         match kind {
             Kind::Plain(ports) => self.rules.push(program::Rule {
                 family: None,
                 peer: program::Peer::Anyone,
                 ports: ports.clone(),
             }),
-            Kind::Named(..) => {
+            Kind::Named(_) => {
                 for family in Family::BOTH {
                     self.write_block(family, program::Peer::Anyone, kind);
                 }
@@ -87,10 +87,10 @@ impl Writer<'_> {
     }
 
     /// For peers that are no selection of pods.
-    fn write_block(&mut self, family: Family, peer: program::Peer, kind: &Kind<'_>) {
+    fn write_block(&mut self, family: Family, peer: program::Peer, kind: &Kind) {
         let ports = match kind {
             Kind::Plain(ports) => ports.clone(),
-            Kind::Named(protocol, name) => {
+            Kind::Named(names) => {
                 let destinations = match self.direction {
                     Direction::Ingress => Some(self.meaning.target),
                     Direction::Egress => self.meaning.everyone,
@@ -98,43 +98,31 @@ impl Writer<'_> {
                 let Some(destinations) = destinations else {
                     return;
                 };
-                Ports::In(self.hold_ports(destinations, *protocol, name, family))
+                Ports::In(self.hold_ports(destinations, names, family))
             }
         };
         self.push(family, peer, ports);
     }
 
-    fn write_pods(&mut self, selection: SelectionId, kind: &Kind<'_>) {
+    fn write_pods(&mut self, selection: SelectionId, kind: &Kind) {
         for family in Family::BOTH {
             match (kind, self.direction) {
-                (Kind::Named(protocol, name), Direction::Egress) => {
+                (Kind::Named(names), Direction::Egress) => {
                     // Only ports of these pods are in the set: that the pods are meant needs no other.
-                    let ports = self.hold_ports(selection, *protocol, name, family);
+                    let ports = self.hold_ports(selection, names, family);
                     self.push(family, program::Peer::Anyone, Ports::In(ports));
                 }
                 _ => {
-                    let peer = program::Peer::In(self.hold(
-                        &Content {
-                            selection,
-                            port: None,
-                        },
-                        family,
-                    ));
-                    self.write_block(family, peer, kind);
+                    let peer = self.hold(&Content::addresses(selection), family);
+                    self.write_block(family, program::Peer::In(peer), kind);
                 }
             }
         }
     }
 
-    fn hold_ports(
-        &mut self,
-        selection: SelectionId,
-        protocol: Protocol,
-        name: &Text,
-        family: Family,
-    ) -> SetId {
-        let port = Some((name.clone(), protocol));
-        self.hold(&Content { selection, port }, family)
+    fn hold_ports(&mut self, selection: SelectionId, names: &[PortName], family: Family) -> SetId {
+        let ports = names.into();
+        self.hold(&Content { selection, ports }, family)
     }
 
     fn hold(&mut self, content: &Content, family: Family) -> SetId {
@@ -155,15 +143,12 @@ impl Writer<'_> {
 
 /// Each once, in order of writing.
 fn selections(rule: &Rule) -> Vec<SelectionId> {
-    let mut selections = Vec::new();
-    for peer in &rule.peers {
-        if let Peer::Pods(selection) = peer
-            && !selections.contains(selection)
-        {
-            selections.push(*selection);
-        }
-    }
-    selections
+    let mut seen = BTreeSet::new();
+    let pods = rule.peers.iter().filter_map(|peer| match peer {
+        Peer::Pods(selection) => Some(*selection),
+        Peer::Nobody | Peer::Block(_) => None,
+    });
+    pods.filter(|selection| seen.insert(*selection)).collect()
 }
 
 fn blocks(rule: &Rule) -> impl Iterator<Item = &Ranges> {
@@ -173,23 +158,32 @@ fn blocks(rule: &Rule) -> impl Iterator<Item = &Ranges> {
     })
 }
 
-fn kinds(ports: &[Port]) -> Vec<Kind<'_>> {
+fn kinds(ports: &[Port]) -> Vec<Kind> {
     if ports.is_empty() {
         return vec![Kind::Plain(Ports::Any)];
     }
     let plain = Protocol::ALL
         .into_iter()
         .filter_map(|protocol| numbers(ports, protocol));
-    let mut kinds: Vec<Kind<'_>> = plain.map(Kind::Plain).collect();
-    let mut seen = BTreeSet::new();
-    for port in ports {
-        if let Port::Named(protocol, name) = port
-            && seen.insert((*protocol, name.as_ref()))
-        {
-            kinds.push(Kind::Named(*protocol, name));
-        }
+    let mut kinds: Vec<Kind> = plain.map(Kind::Plain).collect();
+    let names = names(ports);
+    if !names.is_empty() {
+        kinds.push(Kind::Named(names));
     }
     kinds
+}
+
+/// All that are given by names, each once, in order.
+fn names(ports: &[Port]) -> Box<[PortName]> {
+    let names = ports.iter().filter_map(|port| match port {
+        Port::Named(protocol, name) => Some(((*protocol, name.as_ref()), name)),
+        _ => None,
+    });
+    let names: BTreeMap<(Protocol, &str), &Text> = names.collect();
+    let names = names.into_iter();
+    names
+        .map(|((protocol, _), name)| (protocol, name.clone()))
+        .collect()
 }
 
 /// All ports of a protocol that are given by numbers, or all there are.

@@ -9,12 +9,14 @@ use crate::engine::world::World;
 use crate::program::{Changes, Element, Program, SetId, SetKind};
 use crate::{Family, Protocol};
 
+pub(super) type PortName = (Protocol, Text);
+
 /// What is in a set, in each family.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Content {
     pub(super) selection: SelectionId,
-    /// The ports of that name, and not the addresses alone.
-    pub(super) port: Option<(Text, Protocol)>,
+    /// The ports of these names, in order, and not the addresses alone. Empty for addresses.
+    pub(super) ports: Box<[PortName]>,
 }
 
 #[derive(Debug, Default)]
@@ -117,20 +119,21 @@ impl Sets {
         }
         let content = &self.all[&id].content;
         let owner = world.owners.of(address);
-        let after = owner.and_then(|pod| content.element(world, pod, address));
-        let before = program.sets.get(&id).and_then(|set| set.at(address));
-        if before == after {
-            return;
-        }
-        if let Some(element) = before {
+        let after = owner.map(|pod| content.elements_at(world, pod, address));
+        let after = after.unwrap_or_default();
+        let set = program.sets.get(&id);
+        let before: BTreeSet<Element> = set.into_iter().flat_map(|set| set.at(address)).collect();
+        let mut removed = before.difference(&after).copied().peekable();
+        if removed.peek().is_some() {
             changes
                 .removed_elements
                 .entry(id)
                 .or_default()
-                .push(element);
+                .extend(removed);
         }
-        if let Some(element) = after {
-            changes.added_elements.entry(id).or_default().push(element);
+        let mut added = after.difference(&before).copied().peekable();
+        if added.peek().is_some() {
+            changes.added_elements.entry(id).or_default().extend(added);
         }
     }
 
@@ -166,10 +169,17 @@ impl Sets {
 }
 
 impl Content {
+    pub(super) fn addresses(selection: SelectionId) -> Content {
+        Content {
+            selection,
+            ports: Box::default(),
+        }
+    }
+
     fn kind(&self) -> SetKind {
-        match self.port {
-            Some(_) => SetKind::Ports,
-            None => SetKind::Addresses,
+        match self.ports.is_empty() {
+            true => SetKind::Addresses,
+            false => SetKind::Ports,
         }
     }
 
@@ -178,7 +188,7 @@ impl Content {
         let elements = members.flat_map(|pod| {
             let owned = world.owned(*pod);
             let ours = owned.filter(move |address| Family::of(*address) == family);
-            ours.filter_map(|address| self.element(world, *pod, address))
+            ours.flat_map(|address| self.elements_at(world, *pod, address))
         });
         let mut elements: Vec<Element> = elements.collect();
         elements.sort_unstable();
@@ -186,17 +196,20 @@ impl Content {
     }
 
     /// What there is in the set by an address that the pod has.
-    fn element(&self, world: &World, pod: PodId, address: IpAddr) -> Option<Element> {
+    fn elements_at(&self, world: &World, pod: PodId, address: IpAddr) -> BTreeSet<Element> {
         let members = &world.selections[self.selection].members;
         if !members.contains(&pod) {
-            return None;
+            return BTreeSet::new();
         }
-        let port = match &self.port {
-            Some((name, protocol)) => {
-                Some((*protocol, world.pods[pod].facts.port(name, *protocol)?))
-            }
-            None => None,
-        };
-        Some(Element { address, port })
+        if self.ports.is_empty() {
+            let port = None;
+            return [Element { address, port }].into();
+        }
+        let facts = &world.pods[pod].facts;
+        let ports = self.ports.iter().filter_map(|(protocol, name)| {
+            let port = Some((*protocol, facts.port(name, *protocol)?));
+            Some(Element { address, port })
+        });
+        ports.collect()
     }
 }
