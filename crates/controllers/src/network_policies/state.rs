@@ -1,5 +1,7 @@
 //! What is known of the cluster, and which policies are to be looked at because of a change. Pure: time is an argument.
 
+mod look;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::mem::take;
 use std::time::Duration;
@@ -11,23 +13,9 @@ use rhumb_netpol::{Engine, Knowledge, Name, Namespace, NetworkPolicy, Pod, Scope
 use tokio::time::Instant;
 
 use super::agents::{Agents, Change, NetworkPolicyNode, Stray};
-use super::conditions::{Facts, Type, decide};
 use super::features::Features;
-use super::standing::{Standing, Write};
-
-/// Between two writes to one policy.
-const WRITE_PAUSE: Duration = Duration::from_secs(1);
-/// Between two looks at one policy that found nothing to write.
-const LOOK_PAUSE: Duration = Duration::from_millis(100);
-/// How long a generation is known before it is said to be in force everywhere. Kinds are watched apart: pods that were
-/// there before the policy may be seen after it.
-const SETTLE: Duration = Duration::from_millis(500);
-/// Between two looks at all policies: this, and something for each.
-const SWEEP_PAUSE: Duration = Duration::from_secs(1);
-const SWEEP_PAUSE_EACH: Duration = Duration::from_micros(100);
-/// Until a policy whose status the server did not keep is tried again: this, or if they are many, something for each.
-const IGNORED_PAUSE: Duration = Duration::from_secs(60);
-const IGNORED_PAUSE_EACH: Duration = Duration::from_millis(50);
+use super::standing::Standing;
+pub(super) use look::Look;
 
 pub(super) type Node = PartialObjectMeta<k8s_openapi::api::core::v1::Node>;
 
@@ -43,15 +31,6 @@ pub(super) enum Key {
 
 /// What is to be looked at, and when.
 pub(super) type Due = Vec<(Key, Duration)>;
-
-/// What came of a look at a policy.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Look {
-    Nothing,
-    /// It is too early.
-    Later(Duration),
-    Write(Write),
-}
 
 /// The kinds that are listed before anything is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -350,86 +329,6 @@ impl State {
         let names = uids.filter_map(|uid| self.names.get(&**uid));
         let policies = names.cloned().map(Key::Policy);
         now(policies.chain(change.is_for_all.then_some(Key::Policies)))
-    }
-
-    /// All policies, or how long they are left alone yet.
-    pub(super) fn sweep(&mut self, at: Instant) -> Result<Vec<Name>, Duration> {
-        let policies = u32::try_from(self.policies.len()).unwrap_or(u32::MAX);
-        let pause = SWEEP_PAUSE + SWEEP_PAUSE_EACH * policies;
-        if let Some(swept) = self.swept
-            && at < swept + pause
-        {
-            return Err(swept + pause - at);
-        }
-        self.swept = Some(at);
-        Ok(self.policies.keys().cloned().collect())
-    }
-
-    /// What is to be written to a policy, if anything, and if it is time to.
-    pub(super) fn look(&mut self, name: &Name, at: Instant) -> Look {
-        if !self.is_ready() {
-            return Look::Nothing;
-        }
-        let Some(known) = self.policies.get_mut(name) else {
-            return Look::Nothing;
-        };
-        if let Some(until) = known.rests_until.filter(|until| at < *until) {
-            return Look::Later(until - at);
-        }
-        let Some(summary) = self.engine.summary(name) else {
-            return Look::Nothing;
-        };
-        let wanted = decide(&Facts {
-            summary: &summary,
-            features: known.features,
-            agents: &self.agents,
-            was_programmed: known.standing.has(Type::Programmed),
-        });
-        let write = Write {
-            uid: known.uid.clone(),
-            version: known.version.clone(),
-            generation: summary.generation,
-            missing: known.standing.without(wanted, summary.generation),
-        };
-        if write.missing.is_empty() {
-            known.rests_until = Some(at + LOOK_PAUSE);
-            return Look::Nothing;
-        }
-        let settled = known.since + SETTLE;
-        if write.claims(Type::Programmed) && at < settled {
-            return Look::Later(settled - at);
-        }
-        Look::Write(write)
-    }
-
-    /// What the server made of a write. If it did not keep it, how long it is not to be tried again.
-    pub(super) fn wrote(
-        &mut self,
-        name: &Name,
-        write: &Write,
-        answer: &NetworkPolicy,
-        at: Instant,
-    ) -> Option<Duration> {
-        let standing = Standing::of(&answer.status);
-        let ignored = if write.is_in(&standing) {
-            self.ignored.remove(name);
-            None
-        } else {
-            self.ignored.insert(name.clone());
-            let ignored = u32::try_from(self.ignored.len()).unwrap_or(u32::MAX);
-            Some(IGNORED_PAUSE.max(IGNORED_PAUSE_EACH * ignored))
-        };
-        if let Some(known) = self.policies.get_mut(name)
-            && known.uid == write.uid
-        {
-            known.rests_until = Some(at + ignored.unwrap_or(WRITE_PAUSE));
-            // Unless the watch has shown this write, or a later one, already.
-            if known.version == write.version {
-                known.version = answer.resource_version().unwrap_or_default();
-                known.standing = standing;
-            }
-        }
-        ignored
     }
 
     pub(super) fn stray(&self, node: &str) -> Option<Stray> {

@@ -1,6 +1,9 @@
 use serde_json::{Value, json};
 
+use super::look::{IGNORED_PAUSE, IGNORED_PAUSE_EACH, SETTLE, SWEEP_PAUSE, SWEEP_PAUSE_EACH};
 use super::*;
+use crate::network_policies::conditions::Type;
+use crate::network_policies::standing::Write;
 
 const QUARANTINE: Duration = Duration::from_secs(40);
 
