@@ -13,7 +13,7 @@ use crate::make::object;
 use crate::support::Server;
 
 /// In the order in which they need each other. Nobody answers for the webhook, so that it comes last.
-const FILES: [&str; 12] = [
+const FILES: [&str; 13] = [
     "namespace.yaml",
     "web.yaml",
     "batch.yaml",
@@ -24,6 +24,7 @@ const FILES: [&str; 12] = [
     "network-policies/namespaces.yaml",
     "network-policies/pods.yaml",
     "network-policies/policies.yaml",
+    "network-policy-agent.yaml",
     "admission/policy.yaml",
     "admission/webhook.yaml",
 ];
@@ -73,7 +74,7 @@ async fn every_example_is_accepted() {
             created += 1;
         }
     }
-    assert_eq!(created, 45);
+    assert_eq!(created, 47);
     for (verb, expected) in [("list", true), ("delete", false)] {
         let review = object(json!({"metadata": {}, "spec": {
             "user": "system:serviceaccount:shop:observer",
