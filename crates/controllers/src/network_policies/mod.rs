@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Agents report what they have applied, one object a node; here it becomes one status a policy. A policy is written at
-//! most once a second, the first time at once, and only what changed. What agents report of other nodes than there are
-//! is deleted.
+//! most once a second, and only what changed; the first time when agents had a moment to report. What agents report of
+//! other nodes than there are is deleted.
 //!
 //! Where nobody can report, as the kind is not served, nothing else is watched; where there are no policies, pods are
 //! not.

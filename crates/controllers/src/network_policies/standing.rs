@@ -136,8 +136,8 @@ impl Write {
         })
     }
 
-    pub(super) fn claims(&self, type_: Type) -> bool {
-        let mut missing = self.missing.iter().map(|missing| &missing.condition);
-        missing.any(|condition| condition.type_ == type_ && condition.status == Status::True)
+    pub(super) fn speaks_of(&self, type_: Type) -> bool {
+        let mut missing = self.missing.iter();
+        missing.any(|missing| missing.condition.type_ == type_)
     }
 }

@@ -14,8 +14,8 @@ use crate::network_policies::standing::{Standing, Write};
 const WRITE_PAUSE: Duration = Duration::from_secs(1);
 /// Between two looks at one policy that found nothing to write.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
-/// How long a generation is known before it is said to be in force everywhere. Kinds are watched apart: pods that were
-/// there before the policy may be seen after it.
+/// How long a generation is known before it is said whether it is in force. Kinds are watched apart: pods that were there
+/// before the policy may be seen after it. And most agents are done by then, so that one write says all.
 pub(super) const SETTLE: Duration = Duration::from_millis(500);
 /// Between two looks at all policies: this, and something for each.
 pub(super) const SWEEP_PAUSE: Duration = Duration::from_secs(1);
@@ -81,7 +81,7 @@ impl State {
             return Look::Nothing;
         }
         let settled = known.since + SETTLE;
-        if write.claims(Type::Programmed) && at < settled {
+        if write.speaks_of(Type::Programmed) && at < settled {
             return Look::Later(settled - at);
         }
         Look::Write(write)

@@ -100,7 +100,7 @@ fn read(lists: Lists, at: Instant) -> State {
     state
 }
 
-/// Two nodes with agents, and a pod on one of them.
+/// Two nodes with agents, and a pod on one of them, known for long enough to speak of them.
 fn cluster(at: Instant) -> State {
     let lists = Lists {
         policies: vec![policy("p", 1)],
@@ -108,7 +108,7 @@ fn cluster(at: Instant) -> State {
         nodes: vec![node("a"), node("b")],
         reports: vec![report("a", &[]), report("b", &[])],
     };
-    read(lists, at)
+    read(lists, at - SETTLE)
 }
 
 /// What is to be written now, each condition in a line.
@@ -165,7 +165,7 @@ fn write(state: &mut State, policy: &NetworkPolicy, at: Instant) -> NetworkPolic
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn a_policy_is_written_at_once_and_then_once_a_second() {
+fn a_policy_is_written_when_agents_had_a_moment_and_then_once_a_second() {
     let begun = Instant::now();
     let mut state = cluster(begun);
     let name = Name::new("ns", "p");
@@ -263,7 +263,7 @@ fn that_nothing_is_to_be_applied_is_said_once_watches_had_time_to_show_pods() {
     assert_eq!(state.look(&name, later), Look::Later(SETTLE));
     let due = state.note_pod(Event::Apply(pod("x", "ns", "a")));
     assert_eq!(keys(due), [key("p")].into());
-    let said = writes(&mut state, later);
+    let said = writes(&mut state, later + SETTLE);
     assert_eq!(said.last().unwrap(), "Programmed=Unknown/Pending");
 }
 
@@ -390,7 +390,7 @@ fn another_policy_of_the_same_name_does_not_wait_for_its_predecessor() {
     let mut other = policy("p", 1);
     other.metadata.uid = Some("another".to_owned());
     state.note_policy(Event::Apply(other), begun);
-    let write = written(&mut state, begun);
+    let write = written(&mut state, begun + SETTLE);
     assert_eq!(write.uid, "another");
     // What is said of the old one is not about it.
     let due = state.note_report(Event::Apply(report("a", &[("p", 1)])));
@@ -402,7 +402,7 @@ fn another_policy_of_the_same_name_does_not_wait_for_its_predecessor() {
 #[test]
 fn all_policies_are_looked_at_now_and_then_however_often_they_should_be() {
     let begun = Instant::now();
-    let mut state = cluster(begun);
+    let mut state = cluster(begun + SETTLE);
     let pause = SWEEP_PAUSE + SWEEP_PAUSE_EACH;
     assert_eq!(state.sweep(begun), Err(pause));
     let half = begun + Duration::from_millis(500);
