@@ -157,7 +157,11 @@ impl Network {
         let namespace = &pod.namespace;
         let [v4, v6] = &addresses;
         let at_node = match self.wiring {
-            Wiring::Bridged => format!("link set {link} master cni0 up\n"),
+            // A pod may reach itself through a service, by the port that it came from.
+            Wiring::Bridged => format!(
+                "link set {link} master cni0 up\n\
+                 link set {link} type bridge_slave hairpin on\n"
+            ),
             Wiring::Routed => format!(
                 "link set {link} up\n\
                  addr add {LINK_GATEWAY4}/32 dev {link}\n\

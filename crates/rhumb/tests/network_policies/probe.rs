@@ -15,6 +15,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
 use tokio::time::{Instant, interval, timeout};
 
 use crate::association::Endpoint;
+use crate::cluster::until;
 use crate::site::Site;
 
 /// What every site answers on. Those of pods have names, see [`crate::objects`].
@@ -74,11 +75,6 @@ impl Probe {
         }
     }
 
-    /// Tried until there is an answer, for as long as nobody could be silent who is let through.
-    pub(crate) async fn once(&self) -> Sight {
-        self.within(SILENCE).await
-    }
-
     /// Whether it gets through; who should is given more time, and who should not may not even arrive.
     pub(crate) async fn check(&self, is_allowed: bool) -> Result<(), String> {
         let begun = Instant::now();
@@ -91,6 +87,36 @@ impl Probe {
                 _ => return Err(format!("{self}: {sight:?}")),
             }
         }
+    }
+
+    /// Tried until it goes as it should.
+    pub(crate) async fn becomes(&self, is_allowed: bool) {
+        let wanted = if is_allowed { "opens" } else { "closes" };
+        until(&format!("that {self} {wanted}"), async || {
+            let sight = self.within(SILENCE).await;
+            let is_so = match sight {
+                Sight::Answered => is_allowed,
+                Sight::Arrived => false,
+                Sight::Nothing => !is_allowed,
+            };
+            is_so.then_some(())
+        })
+        .await;
+    }
+
+    /// One datagram that is not sent again: the answer to the very first packet, however busy the machine is.
+    pub(crate) async fn first_packet(&self) {
+        assert_eq!(self.protocol, Protocol::Udp, "only datagrams are sent once");
+        let (source, to) = (self.source, SocketAddr::new(self.target, self.port));
+        let nonce = nonce().to_be_bytes();
+        let answer = self.from.spawn(async move {
+            let socket = UdpSocket::bind((source, 0)).await?;
+            socket.send_to(&nonce, to).await?;
+            let answer = timeout(PATIENCE, socket.recv(&mut [0; 256])).await;
+            answer.map_err(io::Error::from)?
+        });
+        let answer = answer.await.expect("a task");
+        answer.unwrap_or_else(|error| panic!("{self}: {error}"));
     }
 
     async fn within(&self, patience: Duration) -> Sight {
@@ -108,7 +134,7 @@ impl Probe {
     }
 
     /// Returns who answered, if ever.
-    async fn attempt(self, nonce: u32) -> String {
+    pub(crate) async fn attempt(self, nonce: u32) -> String {
         let to = SocketAddr::new(self.target, self.port);
         match self.protocol {
             Protocol::Tcp => loop {
@@ -227,26 +253,40 @@ async fn serve_tcp(at: SocketAddr, name: &str) {
     });
 }
 
-/// Answers a number with its name.
+/// Answers with its name. What is as long as a nonce is one.
 async fn serve_udp(at: SocketAddr, site: &Arc<Site>) {
     let socket = UdpSocket::bind(at).await;
     let socket = socket.unwrap_or_else(|error| panic!("{at}: {error}"));
     let (name, arrived) = (site.name.clone(), site.arrived.clone());
     tokio::spawn(async move {
-        let mut buffer = [0; 256];
+        let mut buffer = [0; 8192];
         loop {
             let Ok((length, from)) = socket.recv_from(&mut buffer).await else {
                 continue;
             };
             if let Ok(bytes) = buffer[..length].try_into() {
-                arrived
-                    .lock()
-                    .expect("a set")
-                    .insert(u32::from_be_bytes(bytes));
-                let _ = socket.send_to(name.as_bytes(), from).await;
+                let nonce = u32::from_be_bytes(bytes);
+                arrived.lock().expect("a set").insert(nonce);
             }
+            let _ = socket.send_to(name.as_bytes(), from).await;
         }
     });
+}
+
+/// On all ports of all protocols, by both families.
+pub(crate) fn between(from: &Arc<Site>, to: &Arc<Site>) -> Vec<Probe> {
+    let families = |what| [true, false].map(|is_v4| Probe::new(from, to, what, is_v4));
+    PORTS.into_iter().flat_map(families).collect()
+}
+
+pub(crate) async fn all_are_open(what: &str, probes: impl IntoIterator<Item = Probe>) {
+    let probes = probes.into_iter().map(|probe| (probe, true));
+    check_all(what, probes.collect()).await;
+}
+
+pub(crate) async fn all_are_closed(what: &str, probes: impl IntoIterator<Item = Probe>) {
+    let probes = probes.into_iter().map(|probe| (probe, false));
+    check_all(what, probes.collect()).await;
 }
 
 /// Tries all at once, and tells of all that went otherwise than it should.

@@ -85,6 +85,12 @@ impl Site {
         self.inside(|| feed("nft", &["-f", "-"], lines));
     }
 
+    /// All rules that the kernel has here, as text.
+    pub(crate) fn ruleset(&self) -> String {
+        let listed = self.inside(|| Command::new("nft").args(["list", "ruleset"]).output());
+        String::from_utf8_lossy(&listed.expect("nft runs").stdout).into_owned()
+    }
+
     /// Settings are those of the namespace that the writing thread is in.
     pub(crate) fn set(&self, settings: &[(&str, &str)]) {
         self.inside(|| {

@@ -1,0 +1,133 @@
+//! Services as others make them: packets to an address that nobody has go to a pod. Policies are about the pod.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use rhumb_netpol::Protocol;
+
+use crate::cluster::{Cluster, with_cluster};
+use crate::network::Wiring;
+use crate::probe::{Probe, check_all};
+use crate::site::Site;
+
+/// One for each pod that is served; the port is 1000 of all protocols, and the pod's is 80.
+const SERVICES: [(&str, &str, &str); 2] = [
+    ("10.96.0.1", "fd96::1", "x/a"),
+    ("10.96.0.2", "fd96::2", "x/b"),
+];
+const PORT: u16 = 1000;
+
+/// On every node, with the source of who reaches itself replaced, since it would not take a packet from itself.
+fn translate(cluster: &Cluster) {
+    let mut forward = String::new();
+    let mut back = String::new();
+    for (v4, v6, pod) in SERVICES {
+        let pod = cluster.pod(pod);
+        let (pod4, pod6) = (pod.address(true), pod.address(false));
+        forward += &format!(
+            "ip daddr {v4} meta l4proto {{ tcp, udp, sctp }} th dport {PORT} dnat ip to {pod4}:80\n\
+             ip6 daddr {v6} meta l4proto {{ tcp, udp, sctp }} th dport {PORT} dnat ip6 to [{pod6}]:80\n"
+        );
+        back += &format!(
+            "ip saddr {pod4} ip daddr {pod4} masquerade\n\
+             ip6 saddr {pod6} ip6 daddr {pod6} masquerade\n"
+        );
+    }
+    for node in &cluster.network.nodes {
+        node.nft(&format!(
+            "table inet services {{
+                chain forward {{ type nat hook prerouting priority dstnat\n{forward} }}
+                chain back {{ type nat hook postrouting priority srcnat\n{back} }}
+            }}"
+        ));
+    }
+}
+
+fn probes(from: &Arc<Site>, cluster: &Cluster, served: &str) -> Vec<Probe> {
+    let (v4, v6, pod) = SERVICES
+        .into_iter()
+        .find(|(_, _, pod)| *pod == served)
+        .expect("a service");
+    let mut probes = Vec::new();
+    for address in [v4, v6] {
+        let target: IpAddr = address.parse().expect("an address");
+        for protocol in [Protocol::Tcp, Protocol::Udp, Protocol::Sctp] {
+            probes.push(Probe {
+                from: from.clone(),
+                source: from.address(target.is_ipv4()),
+                to: cluster.pod(pod),
+                target,
+                protocol,
+                port: PORT,
+            });
+        }
+    }
+    probes
+}
+
+async fn check(cluster: &Cluster, what: &str, ways: &[(&str, &str, bool)]) {
+    let probes = ways.iter().flat_map(|(from, to, is_open)| {
+        let probes = probes(&cluster.pod(from), cluster, to);
+        probes.into_iter().map(|probe| (probe, *is_open))
+    });
+    check_all(what, probes.collect()).await;
+}
+
+async fn services(cluster: &mut Cluster) {
+    cluster.create_pods().await;
+    cluster.start_agents().await;
+    translate(cluster);
+    let all_open = [
+        ("x/b", "x/a", true),
+        ("x/c", "x/a", true),
+        ("x/a", "x/b", true),
+        ("x/a", "x/a", true),
+        ("x/b", "x/b", true),
+        ("z/a", "x/a", true),
+        ("z/b", "x/b", true),
+    ];
+    check(cluster, "no policies", &all_open).await;
+    cluster
+        .enforce(
+            "x/in",
+            "{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {pod: b}}}], ports: [{port: 80}, {port: 80, protocol: UDP}, {port: 80, protocol: SCTP}]}]}",
+        )
+        .await;
+    let by_ingress = [
+        ("x/b", "x/a", true),
+        ("x/c", "x/a", false),
+        ("x/a", "x/b", false),
+        ("x/a", "x/a", true),
+        ("x/b", "x/b", true),
+        ("z/a", "x/a", false),
+        ("z/b", "x/b", false),
+    ];
+    check(cluster, "what comes in", &by_ingress).await;
+    cluster.lift("x/in").await;
+    cluster
+        .enforce(
+            "x/out",
+            "{podSelector: {}, policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {pod: a}}}]}]}",
+        )
+        .await;
+    let by_egress = [
+        ("x/b", "x/a", true),
+        ("x/c", "x/a", true),
+        ("x/a", "x/b", false),
+        ("x/a", "x/a", true),
+        ("x/b", "x/b", true),
+        ("z/a", "x/a", true),
+        ("z/b", "x/b", true),
+    ];
+    check(cluster, "what goes out", &by_egress).await;
+}
+
+#[test]
+fn policies_see_the_pods_behind_a_service_and_replies_pass_over_bridges() {
+    with_cluster(Wiring::Bridged, services);
+}
+
+#[test]
+fn policies_see_the_pods_behind_a_service_and_replies_pass_over_links_of_their_own() {
+    with_cluster(Wiring::Routed, services);
+}
