@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use rhumb_agent::nft::{Held, Table as Rules};
+use rhumb_agent::nft::{Held, Marker, Table as Rules};
 use rhumb_netpol::program::Program;
 use rhumb_netpol::{Engine, Knowledge, Scope};
 use serde::Serialize;
@@ -113,7 +113,7 @@ impl Node {
         join_pod(&node, &caller, "from", from)?;
         join_pod(&node, &answerer, "to", to)?;
         let rules = Rules::new("rhumb")?;
-        load(&node, &rules.whole(&program, &Held::default(), 1))?;
+        load(&node, &rules.whole(&program, &Held::default(), Marker::after(None)))?;
         let echo = Some(Echo::start(&answerer, to)?);
         Ok(Self {
             policies: cluster.all_policies(),

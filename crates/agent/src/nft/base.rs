@@ -17,20 +17,34 @@ fn pod_side(direction: Direction) -> (&'static str, &'static str) {
     }
 }
 
-/// Both chains, for the inside of a table.
-pub(super) fn chains(script: &mut Script) {
+/// All of these chains, for the inside of a table.
+///
+/// A packet that is under way while the table is replaced is judged by the old chains or by the new ones, whichever are
+/// in force when it comes by. It must meet the new ones last: otherwise it could come by those before they are in force,
+/// and by the old ones when they are no more. So each table has a greater priority than the one before.
+///
+/// A group that is new has no rules yet in the eyes of a packet that was under way when it came. What gets through it
+/// without a verdict is dropped.
+pub(super) fn chains(script: &mut Script, step: u16) {
     for direction in DIRECTIONS {
-        let priority = match direction {
-            Direction::Egress => "filter",
-            Direction::Ingress => "filter + 1",
-        };
+        let judge = names::judge(direction);
+        let priority = 2 * u32::from(step)
+            + match direction {
+                Direction::Egress => 0,
+                Direction::Ingress => 1,
+            };
         script.line(format_args!("chain {} {{", names::hook(direction)));
         script.line(format_args!(
             "type filter hook forward priority {priority}; policy accept;"
         ));
+        script.line(format_args!("jump {judge}"));
+        script.line(format_args!("drop"));
+        script.line(format_args!("}}"));
+        script.line(format_args!("chain {judge} {{"));
         for rule in rules(direction) {
             script.line(format_args!("{rule}"));
         }
+        script.line(format_args!("accept"));
         script.line(format_args!("}}"));
     }
 }

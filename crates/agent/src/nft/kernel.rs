@@ -1,12 +1,12 @@
 //! The table in the kernel, and whether it is what it should be.
 
-use std::collections::BTreeMap;
-use std::hash::{BuildHasher as _, RandomState};
+use std::collections::{BTreeMap, BTreeSet};
 
-use rhumb_netpol::program::{Changes, Program};
+use rhumb_netpol::program::{ChainId, Changes, Program};
 
 use super::error::{Error, complaints};
-use super::{Held, Nft, Table};
+use super::phases::apart;
+use super::{Held, Marker, Nft, Table};
 
 /// How the answer of the kernel about something that rules use ends: C libraries have different words for it.
 const IN_USE: &str = "busy";
@@ -16,11 +16,13 @@ const IN_USE: &str = "busy";
 pub struct Kernel {
     nft: Nft,
     table: Table,
-    /// By which the table is known to be the one that was written last; another one for every table.
-    marker: u32,
+    /// Of the table that was written last; `None` before the first.
+    marker: Option<Marker>,
     /// The kernel has what it was told so far.
     is_current: bool,
     held: Held,
+    /// The chains of policies that it has.
+    chains: BTreeSet<ChainId>,
 }
 
 /// How the kernel was brought up to date.
@@ -36,15 +38,17 @@ impl Kernel {
         Kernel {
             nft,
             table,
-            marker: RandomState::new().hash_one(()) as u32,
+            marker: None,
             is_current: false,
             held: Held::default(),
+            chains: BTreeSet::new(),
         }
     }
 
     /// Has the kernel look at all that every program is made of. Whatever modules it needs for them are there then.
     pub async fn probe(&self) -> Result<(), Error> {
-        let script = self.table.whole(&Program::default(), &Held::default(), 0);
+        let (nothing, nobody) = (Program::default(), Held::default());
+        let script = self.table.whole(&nothing, &nobody, Marker::after(None));
         self.nft.check(&script).await
     }
 
@@ -58,14 +62,13 @@ impl Kernel {
     ) -> Result<Written, Error> {
         if self.is_current {
             let new = (*held != self.held).then_some(held);
-            let Some(script) = self.table.update(changes, program, new) else {
+            if changes.is_empty() && new.is_none() {
                 return Ok(Written::Nothing);
-            };
+            }
             self.is_current = false;
-            match self.nft.apply(&script).await {
+            match self.change(changes, program, new).await {
                 Ok(()) => {
-                    self.is_current = true;
-                    self.held = held.clone();
+                    self.has(held);
                     return Ok(Written::Changes);
                 }
                 Err(error) => {
@@ -77,21 +80,58 @@ impl Kernel {
         Ok(Written::Everything)
     }
 
+    async fn change(
+        &mut self,
+        changes: &Changes,
+        program: &Program,
+        held: Option<&Held>,
+    ) -> Result<(), Error> {
+        match apart(changes, &self.chains) {
+            None => {
+                let script = self.table.update(changes, program, held);
+                self.nft.apply(&script).await?;
+            }
+            Some((first, rest)) => {
+                let script = self.table.update(&first, program, None);
+                self.nft.apply(&script).await?;
+                let script = self.table.update(&rest, program, held);
+                self.nft.apply(&script).await?;
+            }
+        }
+        self.chains.extend(changes.chains.keys());
+        for chain in &changes.removed_chains {
+            self.chains.remove(chain);
+        }
+        Ok(())
+    }
+
+    fn has(&mut self, held: &Held) {
+        self.is_current = true;
+        self.held = held.clone();
+    }
+
     /// Whatever the kernel has, it is replaced at one moment.
     pub async fn replace(&mut self, program: &Program, held: &Held) -> Result<(), Error> {
         self.is_current = false;
-        self.marker = self.marker.wrapping_add(1);
-        let script = self.table.whole(program, held, self.marker);
+        // Somebody else may have replaced it, an agent before this one for example.
+        let shown = self.nft.ask(&self.table.question()).await;
+        let before = shown.ok().and_then(|shown| Marker::find(&shown));
+        let marker = Marker::after(before.or(self.marker));
+        self.marker = Some(marker);
+        let script = self.table.whole(program, held, marker);
         self.nft.apply(&script).await?;
-        self.is_current = true;
-        self.held = held.clone();
+        self.chains = program.chains.keys().copied().collect();
+        self.has(held);
         Ok(())
     }
 
     /// Whether the table is still the one that was written, with its rules in it: others may flush all that there is.
     /// It costs no more than a change does.
     pub async fn is_intact(&self) -> Result<bool, Error> {
-        let lines = self.table.inspection(self.marker);
+        let Some(marker) = self.marker else {
+            return Ok(false);
+        };
+        let lines = self.table.inspection(marker);
         let said = self.nft.complaints(&(lines.join("\n") + "\n")).await?;
         let mut expected: BTreeMap<usize, &str> =
             (2..=lines.len()).map(|line| (line, IN_USE)).collect();
@@ -110,7 +150,7 @@ impl Kernel {
     /// Whether there is such a table, whoever made it.
     pub async fn exists(&self) -> Result<bool, Error> {
         let line = format!("table {}", self.table);
-        let tables = self.nft.tables().await?;
+        let tables = self.nft.ask("list tables\n").await?;
         Ok(tables.lines().any(|table| table.trim() == line))
     }
 

@@ -74,6 +74,14 @@ pub(super) fn hook(direction: Direction) -> &'static str {
     }
 }
 
+/// The chain that it leads to, which decides.
+pub(super) fn judge(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Ingress => "judge-in",
+        Direction::Egress => "judge-out",
+    }
+}
+
 fn short(direction: Direction) -> &'static str {
     match direction {
         Direction::Ingress => "in",

@@ -64,11 +64,10 @@ impl Nft {
         Ok(output.said)
     }
 
-    /// All tables, a line each, such as `table inet rhumb`.
-    pub(super) async fn tables(&self) -> Result<String, Error> {
-        let script = "list tables\n";
-        let output = self.run(&["-f", "-"], script).await?;
-        succeeded(&output, script)?;
+    /// What nft shows when it is asked something.
+    pub(super) async fn ask(&self, question: &str) -> Result<String, Error> {
+        let output = self.run(&["-f", "-"], question).await?;
+        succeeded(&output, question)?;
         Ok(output.out)
     }
 

@@ -8,6 +8,7 @@ use rhumb_netpol::program::{Chain, ChainId, Changes, Element, GroupId, Program, 
 use rhumb_netpol::{Direction, Family};
 
 use super::held::Held;
+use super::marker::Marker;
 use super::names::{self, DIRECTIONS, FAMILIES, WAYS, Way};
 use super::rules::{family, matches};
 use super::script::Script;
@@ -42,9 +43,9 @@ impl Table {
         &self.0
     }
 
-    /// Makes the kernel have this program and nothing else in the table, whatever was there, at one moment. `marker` is
-    /// a number by which it is known later that the table is this one.
-    pub fn whole(&self, program: &Program, held: &Held, marker: u32) -> String {
+    /// Makes the kernel have this program and nothing else in the table, whatever was there, at one moment. The marker
+    /// is one that follows that of the table which is there.
+    pub fn whole(&self, program: &Program, held: &Held, marker: Marker) -> String {
         let mut script = Script::default();
         script.line(format_args!("add table {self}"));
         script.line(format_args!("delete table {self}"));
@@ -78,29 +79,21 @@ impl Table {
                 script.line(format_args!("}}"));
             }
         }
-        base::chains(&mut script);
+        base::chains(&mut script, marker.step());
         script.line(format_args!("}}"));
         script.text()
     }
 
-    /// Brings the kernel from the program as it was to `program`, which it is after the changes; `None` if there is
-    /// nothing to do. `held` is there if it has changed.
-    pub fn update(
-        &self,
-        changes: &Changes,
-        program: &Program,
-        held: Option<&Held>,
-    ) -> Option<String> {
-        if changes.is_empty() && held.is_none() {
-            return None;
-        }
+    /// Brings the kernel from the program as it was to `program`, which it is after the changes. `held` is there if it
+    /// has changed.
+    pub fn update(&self, changes: &Changes, program: &Program, held: Option<&Held>) -> String {
         let mut script = Script::default();
         self.change_sets(&mut script, changes);
         self.change_chains(&mut script, changes);
         self.change_dispatch(&mut script, changes, program);
         self.change_addresses(&mut script, changes, held);
         self.remove(&mut script, changes);
-        Some(script.text())
+        script.text()
     }
 
     fn change_sets(&self, script: &mut Script, changes: &Changes) {
@@ -235,13 +228,20 @@ impl Table {
         format!("delete table {self}\n")
     }
 
+    /// Shows the marker, if there is one.
+    pub(super) fn question(&self) -> String {
+        format!("list set {self} marker\n")
+    }
+
     /// Looks, without changing anything, whether the table is still the one with that marker, and whether its chains
     /// still have their rules. Of these commands the first can be carried out. The others cannot, since rules use what
-    /// they would delete.
-    pub(super) fn inspection(&self, marker: u32) -> Vec<String> {
-        let mut lines = vec![format!("delete element {self} marker {{ {marker:#x} }}")];
+    /// they would delete: maps first, as a chain that cannot be deleted loses its rules in trying.
+    pub(super) fn inspection(&self, marker: Marker) -> Vec<String> {
+        let mut lines = vec![format!("delete element {self} marker {{ {marker} }}")];
         let maps = DIRECTIONS.map(|direction| Dispatch(direction, Family::V4));
         lines.extend(maps.map(|map| format!("delete map {self} {map}")));
+        let chains = DIRECTIONS.map(names::judge);
+        lines.extend(chains.map(|chain| format!("delete chain {self} {chain}")));
         lines
     }
 }
@@ -254,9 +254,9 @@ impl fmt::Display for Table {
 }
 
 /// The sets and maps that every table has.
-fn fixed_sets(script: &mut Script, program: &Program, held: &Held, marker: u32) {
+fn fixed_sets(script: &mut Script, program: &Program, held: &Held, marker: Marker) {
     script.line(format_args!(
-        "set marker {{ type mark; elements = {{ {marker:#x} }}; }}"
+        "set marker {{ type mark; elements = {{ {marker} }}; }}"
     ));
     let isolated: BTreeSet<IpAddr> = program
         .dispatch

@@ -220,6 +220,8 @@ async fn what_others_do_to_the_table_is_noticed() {
         format!("delete table {name}"),
         format!("flush chain {name} ingress"),
         format!("flush chain {name} egress"),
+        format!("flush chain {name} judge-in"),
+        format!("flush chain {name} judge-out"),
         format!("add table {name}; delete table {name}; add table {name}"),
     ] {
         kernel.replace(&varied(), &held).await.unwrap();

@@ -135,11 +135,12 @@ fn chain_of(text: &str) -> String {
     }
 }
 
-/// Handles are given out in order; elements of sets have no order.
+/// Handles are given out in order, and each table has a priority of its own; elements of sets have no order.
 fn plain(mut value: Value) -> Value {
     match &mut value {
         Value::Object(fields) => {
             fields.remove("handle");
+            fields.remove("prio");
             for (name, field) in fields.iter_mut() {
                 *field = plain(field.take());
                 if let (Value::Array(items), "elem" | "set") = (field, name.as_str()) {

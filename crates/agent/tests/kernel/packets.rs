@@ -195,6 +195,12 @@ async fn a_connection_that_is_forbidden_is_cut_in_both_directions_and_goes_on_if
     }
 }
 
+/// Port 80, and another one.
+fn also_open(extra: u16) -> Vec<Rule> {
+    let open = |port| rule(None, Peer::Anyone, udp(&[(port, port)]));
+    vec![open(extra), open(80)]
+}
+
 /// What is allowed all the time always arrives, and what is forbidden all the time never does, whatever changes
 /// meanwhile, and by however many changes.
 #[tokio::test]
@@ -202,20 +208,13 @@ async fn no_packet_sees_half_a_change() {
     if !is_root() {
         return;
     }
-    const ROUNDS: usize = 60;
+    const ROUNDS: usize = 30;
     let mut lab = Lab::new();
     let direction = Direction::Ingress;
-    // One group or the other, by one policy or the other, or by one that is rewritten: port 80 is always open.
-    let open = |extra: u16| {
-        vec![
-            rule(None, Peer::Anyone, udp(&[(80, 80)])),
-            rule(None, Peer::Anyone, udp(&[(extra, extra)])),
-        ]
-    };
-    let mut first = isolated(direction, &POD, open(90));
+    let mut first = isolated(direction, &POD, also_open(90));
     first
         .chains
-        .insert(chain(2, direction), policy("q", open(91)));
+        .insert(chain(2, direction), policy("q", also_open(91)));
     first
         .groups
         .insert(group(2, direction), vec![chain(2, direction)]);
@@ -264,37 +263,59 @@ async fn no_packet_sees_half_a_change() {
     );
 }
 
-/// Every way to change what is about the pod, over and over.
+/// Every way to change what is about the pod, over and over: its policies, the group that it is in, groups that come and
+/// go, and everything.
 async fn change(kernel: &mut Kernel, mut program: Program, rounds: usize) {
     let direction = Direction::Ingress;
     let held = Held::default();
-    let open = |extra: u16| {
-        vec![
-            rule(None, Peer::Anyone, udp(&[(extra, extra)])),
-            rule(None, Peer::Anyone, udp(&[(80, 80)])),
-        ]
+    let redirect = |before, after| {
+        let moved = Redirection {
+            before: Some(before),
+            after: Some(after),
+        };
+        POD.map(|pod| ((direction, ip(pod)), moved)).into()
     };
-    let groups = [group(1, direction), group(2, direction)];
-    for round in 0..rounds {
-        let number = u16::try_from(round).unwrap();
-        let rewritten =
-            [1, 2].map(|chain_| (chain(chain_, direction), policy("p", open(100 + number))));
-        let redirected = POD.map(|pod| {
-            let (before, after) = (Some(groups[round % 2]), Some(groups[(round + 1) % 2]));
-            ((direction, ip(pod)), Redirection { before, after })
-        });
-        for changes in [
+    let (first, second) = (group(1, direction), group(2, direction));
+    for round in 0..rounds as u64 {
+        let extra = u16::try_from(100 + round).unwrap();
+        let rewritten = [1, 2].map(|at| (chain(at, direction), policy("p", also_open(extra))));
+        let (new, newer) = (
+            group(10 + 2 * round, direction),
+            group(11 + 2 * round, direction),
+        );
+        let come = chain(10 + round, direction);
+        let steps = [
             Changes {
                 chains: rewritten.into(),
                 ..Changes::default()
             },
             Changes {
-                dispatch: redirected.into(),
+                dispatch: redirect(first, second),
                 ..Changes::default()
             },
-        ] {
+            Changes {
+                groups: [(new, vec![chain(2, direction)])].into(),
+                dispatch: redirect(second, new),
+                ..Changes::default()
+            },
+            Changes {
+                chains: [(come, policy("come", also_open(extra)))].into(),
+                groups: [(newer, vec![come])].into(),
+                dispatch: redirect(new, newer),
+                removed_groups: vec![new],
+                ..Changes::default()
+            },
+            Changes {
+                dispatch: redirect(newer, first),
+                removed_groups: vec![newer],
+                removed_chains: vec![come],
+                ..Changes::default()
+            },
+        ];
+        for changes in steps {
             program.apply(&changes);
-            kernel.write(&changes, &program, &held).await.unwrap();
+            let written = kernel.write(&changes, &program, &held).await;
+            assert_eq!(written.unwrap(), Written::Changes);
         }
         kernel.replace(&program, &held).await.unwrap();
     }
