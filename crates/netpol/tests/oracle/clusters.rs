@@ -3,6 +3,7 @@
 use rhumb_netpol::Scope;
 
 use crate::answers::compare;
+use crate::dice::Dice;
 use crate::evaluator::Oracle;
 use crate::generator::cluster;
 use crate::script::{Script, World, engine};
@@ -16,7 +17,7 @@ fn check(script: &Script) -> Result<(), String> {
 
 #[test]
 fn the_engine_agrees_on_small_clusters() {
-    let make = |dice: &mut crate::dice::Dice| {
+    let make = |dice: &mut Dice| {
         let (pods, policies) = (dice.between(1, 4), dice.between(1, 4));
         cluster(dice, pods, policies)
     };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rhumb_netpol::judge::Grant;
-use rhumb_netpol::{Direction, Protocol};
+use rhumb_netpol::{Direction, Name, Protocol};
 use serde_json::Value;
 
 use crate::answers::{PORTS, PROTOCOLS, all_addresses};
@@ -222,7 +222,7 @@ fn count_pod(counts: &mut Counts, oracle: &Oracle<'_>, pod: &Value) {
             .any(|address| host_addresses(other).contains(address))
     });
     counts.add_if(counted && is_nodes, "pod: has the address of a node");
-    let namespace = rhumb_netpol::Name::new("", text(&pod["metadata"]["namespace"]));
+    let namespace = Name::new("", text(&pod["metadata"]["namespace"]));
     counts.add_if(
         !oracle.world.namespaces.contains_key(&namespace),
         "pod: of a namespace that is not known",

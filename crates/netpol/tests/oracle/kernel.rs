@@ -1,6 +1,7 @@
 //! A kernel that refuses what a real one does, and what nobody could have meant.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use rhumb_netpol::Family;
 use rhumb_netpol::program::{
@@ -109,7 +110,7 @@ fn sets_of(rule: &Rule) -> Vec<(SetId, SetKind)> {
 /// Ranges are in order, apart from each other, and of the rule's family.
 fn check_ranges(rule: &Rule) -> Checked {
     if let Peer::Ranges(ranges) = &rule.peer {
-        let is_of_family = |(first, last): &(std::net::IpAddr, std::net::IpAddr)| {
+        let is_of_family = |(first, last): &(IpAddr, IpAddr)| {
             let family = if first.is_ipv4() {
                 Family::V4
             } else {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use rhumb_netpol::program::{Packet, Program};
+use rhumb_netpol::program::{Packet, Peer, Ports, Program, Rule};
 use rhumb_netpol::{Direction, Engine, Name, Scope};
 
 use crate::answers::{PORTS, PROTOCOLS, all_addresses};
@@ -261,8 +261,7 @@ fn outline(program: &Program) -> BTreeMap<String, Vec<String>> {
     outline
 }
 
-fn outline_of_rule(program: &Program, rule: &rhumb_netpol::program::Rule) -> String {
-    use rhumb_netpol::program::{Peer, Ports};
+fn outline_of_rule(program: &Program, rule: &Rule) -> String {
     let peer = match &rule.peer {
         Peer::In(set) => format!("{:?}", program.sets[set]),
         other => format!("{other:?}"),

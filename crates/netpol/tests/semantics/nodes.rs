@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use rhumb_netpol::Direction::{Egress, Ingress};
-use rhumb_netpol::program::{Packet, Program};
+use rhumb_netpol::program::{Changes, Packet, Program};
 use serde_json::json;
 
 use crate::cluster::{Cluster, name, two_by_two};
@@ -136,9 +136,9 @@ fn a_new_pod_that_no_policy_is_about_holds_nothing_up() {
     let engine = cluster.nodes.get_mut("node-1").expect("a node");
     let changes = engine.take_changes();
     assert_eq!(changes.local_added, BTreeSet::from([address("10.0.2.3")]));
-    let only_that = rhumb_netpol::program::Changes {
+    let only_that = Changes {
         local_added: changes.local_added.clone(),
-        ..Default::default()
+        ..Changes::default()
     };
     assert_eq!(changes, only_that);
     assert!(engine.program().allows(&ping("203.0.113.1", "10.0.2.3")));
@@ -250,7 +250,7 @@ fn an_address_that_another_pod_has_by_now_gives_no_rights_of_the_first() {
 
 #[test]
 fn what_is_said_of_an_address_on_another_node_opens_nothing_here() {
-    // The later pod has the address, wherever it is: here it is nobody's.
+    // An older pod that is not gone yet still claims the address.
     let mut cluster = two_by_two().with(ingress("a/p", json!([])));
     let packet = ping("203.0.113.1", "10.0.1.1");
     let elsewhere = json!({"metadata": {"creationTimestamp": "2025-01-01T00:00:00Z"}, "spec": {"nodeName": "node-2"}});

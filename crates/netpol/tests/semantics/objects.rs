@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// Where all that is not said otherwise was made.
+/// When everything was made of which nothing else is said.
 const SOME_TIME: &str = "2026-01-01T00:00:00Z";
 
 pub(crate) fn namespace(name: &str, labels: Value) -> Value {

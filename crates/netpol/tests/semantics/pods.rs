@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, all_versions, two_by_two};
+use crate::cluster::{Cluster, name, two_by_two};
 use crate::objects::{app, egress, host_pod, ingress, lay_over, pod, policy};
 
 /// Only pods of `a` that are called `friend` come in to the others of `a`.
@@ -53,7 +53,7 @@ fn a_pod_without_an_address_is_a_target_that_nothing_reaches_yet() {
     cluster.set(pod("a/z", "", json!({})));
     assert_eq!(cluster.ask("b/x -> a/z:80/TCP"), None);
     assert_eq!(cluster.ask("a/z -> b/x:80/TCP"), None);
-    let summary = cluster.all.summary(&crate::cluster::name("a/p"));
+    let summary = cluster.all.summary(&name("a/p"));
     let summary = summary.expect("a policy");
     assert_eq!(summary.nodes.get("node-1"), Some(&2), "a/x and a/z");
     cluster.set(pod("a/z", "10.0.1.3", json!({})));
@@ -271,7 +271,7 @@ fn one_family_can_be_lost_to_another_pod_and_the_other_kept() {
 #[test]
 fn an_address_of_a_pod_is_never_that_of_a_node() {
     let at = json!({"spec": {"nodeName": "node-1"}, "status": {"hostIP": "10.0.1.9"}});
-    let mut cluster = Cluster::knowing(all_versions())
+    let mut cluster = Cluster::empty()
         .with(pod("a/x", "10.0.1.1", at))
         .with(ingress("a/p", json!([])));
     cluster.allows(&["10.0.1.9 -> a/x:80/TCP"]);
