@@ -127,7 +127,7 @@ impl Metrics {
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let elements = program.sets.values().map(|set| set.elements.len()).sum();
         self.policies.set(count(policies));
-        self.local_addresses.set(count(program.local.len()));
+        self.local_addresses.set(count(program.known.len()));
         self.sets.set(count(program.sets.len()));
         self.elements.set(count(elements));
     }
@@ -145,7 +145,7 @@ mod tests {
         metrics.note_failure();
         metrics.note_repair();
         let program = Program {
-            local: [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()].into(),
+            known: [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()].into(),
             ..Program::default()
         };
         metrics.note_program(&program, 7);

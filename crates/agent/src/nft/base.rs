@@ -9,6 +9,23 @@ use rhumb_netpol::{Direction, Family};
 use super::names::{self, DIRECTIONS, FAMILIES};
 use super::script::Script;
 
+/// What packets over a bridge can have as an address that is no single pod's: those of the link, which every pod has
+/// beside the ones that are known, and those of groups. Policies cannot be asked about them, so none pass where anybody is
+/// isolated. By the set that holds them, with its type.
+pub(super) const NOBODYS: [(&str, &str, &str); 3] = [
+    ("nobodys", "pkt_type", "broadcast, multicast"),
+    (
+        "nobodys4",
+        "ipv4_addr; flags interval",
+        "224.0.0.0/4, 255.255.255.255",
+    ),
+    (
+        "nobodys6",
+        "ipv6_addr; flags interval",
+        "fe80::/10, ff00::/8",
+    ),
+];
+
 /// Which field of a packet has the address of the pod that is asked about.
 fn pod_side(direction: Direction) -> (&'static str, &'static str) {
     match direction {
@@ -51,11 +68,22 @@ pub(super) fn chains(script: &mut Script, step: u16) {
 
 fn rules(direction: Direction) -> Vec<String> {
     let (there, back) = pod_side(direction);
-    let mut rules = vec![
-        // Neighbour discovery, which goes over bridges: from nd-router-solicit to nd-redirect.
-        "icmpv6 type 133-137 accept".to_owned(),
-        "ct state related meta l4proto { icmp, ipv6-icmp } accept".to_owned(),
-    ];
+    // Neighbours find each other over bridges: from nd-router-solicit to nd-redirect, and who listens to which groups.
+    // What has come over a router has another hop limit, and is none of that.
+    let mut rules: Vec<String> = [
+        "ip6 hoplimit 255 icmpv6 type 133-137 accept",
+        "ip6 hoplimit 1 icmpv6 type 130-132 accept",
+        "ip6 hoplimit 1 icmpv6 type 143 accept",
+    ]
+    .map(str::to_owned)
+    .into();
+    if direction == Direction::Egress {
+        let nobodys = ["meta pkttype @nobodys", "ip daddr @nobodys4"];
+        let nobodys6 = ["ip6 saddr @nobodys6", "ip6 daddr @nobodys6"];
+        let all = nobodys.into_iter().chain(nobodys6);
+        rules.extend(all.map(|packet| format!("{packet} drop")));
+    }
+    rules.push("ct state related meta l4proto { icmp, ipv6-icmp } accept".to_owned());
     let mut each = |rule: &dyn Fn(&str, Family) -> String| {
         rules.extend(FAMILIES.map(|family| rule(names::header(family), family)));
     };
@@ -83,5 +111,5 @@ fn rules(direction: Direction) -> Vec<String> {
 fn unknown(family: Family) -> [String; 2] {
     let (ip, digit) = (names::header(family), names::digit(family));
     ["saddr", "daddr"]
-        .map(|side| format!("{ip} {side} @held{digit} {ip} {side} != @local{digit} drop"))
+        .map(|side| format!("{ip} {side} @held{digit} {ip} {side} != @known{digit} drop"))
 }

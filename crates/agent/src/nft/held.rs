@@ -21,6 +21,11 @@ impl Held {
         Held(ranges)
     }
 
+    /// Each with its first and its last address.
+    pub fn ranges(&self) -> &[(IpAddr, IpAddr)] {
+        &self.0
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -86,15 +86,18 @@ impl Kernel {
         program: &Program,
         held: Option<&Held>,
     ) -> Result<(), Error> {
+        let Some(marker) = self.marker else {
+            return Ok(());
+        };
         match apart(changes, &self.chains) {
             None => {
-                let script = self.table.update(changes, program, held);
+                let script = self.table.update(marker, changes, program, held);
                 self.nft.apply(&script).await?;
             }
             Some((first, rest)) => {
-                let script = self.table.update(&first, program, None);
+                let script = self.table.update(marker, &first, program, None);
                 self.nft.apply(&script).await?;
-                let script = self.table.update(&rest, program, held);
+                let script = self.table.update(marker, &rest, program, held);
                 self.nft.apply(&script).await?;
             }
         }

@@ -1,10 +1,13 @@
 //! Runs `nft`.
 
+use std::fs::File;
+use std::io::{Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use rustix::fs::{MemfdFlags, memfd_create};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -80,20 +83,13 @@ impl Nft {
             let mut child = Command::new(&self.program)
                 .args(args)
                 .env("LC_ALL", "C")
-                .stdin(Stdio::piped())
+                .stdin(whole(script)?)
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped())
                 .kill_on_drop(true)
                 .spawn()?;
-            let (stdin, stdout, stderr) =
-                (child.stdin.take(), child.stdout.take(), child.stderr.take());
-            let write = async move {
-                if let Some(mut stdin) = stdin {
-                    // One that does not read to the end says why.
-                    let _ = stdin.write_all(script.as_bytes()).await;
-                }
-            };
-            let ((), out, said) = tokio::join!(write, read(stdout), read(stderr));
+            let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+            let (out, said) = tokio::join!(read(stdout), read(stderr));
             let status = child.wait().await?;
             std::io::Result::Ok(Output {
                 status,
@@ -106,6 +102,15 @@ impl Nft {
             Err(_) => Err(Error::TimedOut(TIME_MAX.as_secs())),
         }
     }
+}
+
+/// A script that can be read to its end whatever becomes of this process: of one that comes through a pipe, nft would
+/// carry out the beginning.
+fn whole(script: &str) -> std::io::Result<Stdio> {
+    let mut file = File::from(memfd_create("script", MemfdFlags::CLOEXEC)?);
+    file.write_all(script.as_bytes())?;
+    file.rewind()?;
+    Ok(file.into())
 }
 
 fn succeeded(output: &Output, script: &str) -> Result<(), Error> {

@@ -85,9 +85,19 @@ impl Table {
     }
 
     /// Brings the kernel from the program as it was to `program`, which it is after the changes. `held` is there if it
-    /// has changed.
-    pub fn update(&self, changes: &Changes, program: &Program, held: Option<&Held>) -> String {
+    /// has changed. Nothing is changed if the table is not the one with that marker: in another's, the same names mean
+    /// something else.
+    pub fn update(
+        &self,
+        marker: Marker,
+        changes: &Changes,
+        program: &Program,
+        held: Option<&Held>,
+    ) -> String {
         let mut script = Script::default();
+        for verb in ["delete", "add"] {
+            script.line(format_args!("{verb} element {self} marker {{ {marker} }}"));
+        }
         self.change_sets(&mut script, changes);
         self.change_chains(&mut script, changes);
         self.change_dispatch(&mut script, changes, program);
@@ -166,6 +176,18 @@ impl Table {
                 script.elements(format_args!("add element {self} {map}"), come);
             }
         }
+        let verb = match (
+            was_isolating(changes, program),
+            !program.dispatch.is_empty(),
+        ) {
+            (false, true) => Some("add"),
+            (true, false) => Some("delete"),
+            (true, true) | (false, false) => None,
+        };
+        for (set, _, elements) in base::NOBODYS.iter().filter(|_| verb.is_some()) {
+            let verb = verb.unwrap_or_default();
+            script.line(format_args!("{verb} element {self} {set} {{ {elements} }}"));
+        }
         let (gone, come) = isolated_changes(changes, program);
         for of in FAMILIES {
             let digit = names::digit(of);
@@ -182,11 +204,11 @@ impl Table {
         for of in FAMILIES {
             let digit = names::digit(of);
             for (verb, addresses) in [
-                ("delete", &changes.local_removed),
-                ("add", &changes.local_added),
+                ("delete", &changes.known_removed),
+                ("add", &changes.known_added),
             ] {
                 script.elements(
-                    format_args!("{verb} element {self} local{digit}"),
+                    format_args!("{verb} element {self} known{digit}"),
                     of_family(addresses, of),
                 );
             }
@@ -258,6 +280,14 @@ fn fixed_sets(script: &mut Script, program: &Program, held: &Held, marker: Marke
     script.line(format_args!(
         "set marker {{ type mark; elements = {{ {marker} }}; }}"
     ));
+    for (set, of, elements) in base::NOBODYS {
+        script.line(format_args!("set {set} {{"));
+        script.line(format_args!("type {of}"));
+        if !program.dispatch.is_empty() {
+            script.line(format_args!("elements = {{ {elements} }}"));
+        }
+        script.line(format_args!("}}"));
+    }
     let isolated: BTreeSet<IpAddr> = program
         .dispatch
         .keys()
@@ -269,9 +299,9 @@ fn fixed_sets(script: &mut Script, program: &Program, held: &Held, marker: Marke
         script.line(format_args!("type {address}; flags interval;"));
         script.elements(format_args!("elements ="), held.of_family(of));
         script.line(format_args!("}}"));
-        script.line(format_args!("set local{digit} {{"));
+        script.line(format_args!("set known{digit} {{"));
         script.line(format_args!("type {address}"));
-        script.elements(format_args!("elements ="), of_family(&program.local, of));
+        script.elements(format_args!("elements ="), of_family(&program.known, of));
         script.line(format_args!("}}"));
         script.line(format_args!("set self{digit} {{"));
         script.line(format_args!("type {address} . {address}"));
@@ -304,6 +334,13 @@ fn of_family(addresses: &BTreeSet<IpAddr>, of: Family) -> impl Iterator<Item = &
 
 fn pairs(addresses: &BTreeSet<IpAddr>, of: Family) -> impl Iterator<Item = String> {
     of_family(addresses, of).map(|address| format!("{address} . {address}"))
+}
+
+/// Whether anybody was isolated before the changes.
+fn was_isolating(changes: &Changes, program: &Program) -> bool {
+    let mut moved = changes.dispatch.values();
+    let mut now = program.dispatch.keys();
+    moved.any(|moved| moved.before.is_some()) || now.any(|key| !changes.dispatch.contains_key(key))
 }
 
 /// Addresses that are isolated in no direction any more, and those that are in some for the first time.

@@ -18,8 +18,11 @@ use crate::probe::System;
 /// After the kernel refused everything.
 const RETRY_FIRST: Duration = Duration::from_millis(250);
 const RETRY_MOST: Duration = Duration::from_secs(15);
-/// At most 31 inspections are left out in a row.
-const LEFT_OUT_MAX_LOG: u32 = 5;
+/// At most 3 inspections are left out in a row.
+const LEFT_OUT_MAX_LOG: u32 = 2;
+/// What is told of a node while it is so.
+const NO_RULES: &str = "the agent has been started, and the kernel has no rules yet";
+const CONTESTED: &str = "somebody else changes or removes the rules of this agent again and again";
 
 pub(super) struct Core<'a> {
     pub(super) world: World,
@@ -57,6 +60,7 @@ impl Core<'_> {
         inspection.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut batch = Vec::new();
         self.statement.note_bridges(self.system.see_bridged());
+        self.tell_of_emptiness().await;
         loop {
             let retry_at = self.retry_at;
             let work = async {
@@ -79,6 +83,14 @@ impl Core<'_> {
                 () = stop.cancelled() => return,
                 () = work => {}
             }
+        }
+    }
+
+    /// What was told of this node before is not so if its kernel has begun anew.
+    async fn tell_of_emptiness(&mut self) {
+        if let Ok(false) = self.kernel.exists().await {
+            self.statement.note_kernel(Some(NO_RULES.to_owned()));
+            self.statement.publish(&self.world.node);
         }
     }
 
@@ -135,14 +147,15 @@ impl Core<'_> {
             self.metrics.waits_for(None);
             tracing::info!(
                 policies,
-                addresses = program.local.len(),
+                addresses = program.known.len(),
                 sets = program.sets.len(),
                 milliseconds = (now - self.began).as_millis(),
                 "the kernel has the rules"
             );
         }
         self.statement.note_applied(self.world.engine.applied());
-        self.statement.note_kernel(None);
+        self.statement
+            .note_kernel((self.repairs > 1).then(|| CONTESTED.to_owned()));
         self.statement.publish(&self.world.node);
     }
 
@@ -173,10 +186,17 @@ impl Core<'_> {
             self.left_out -= 1;
         } else if self.retry_at.is_none() {
             match self.kernel.is_intact().await {
-                Ok(true) => self.repairs = 0,
+                Ok(true) => self.is_settled(),
                 Ok(false) => self.repair().await,
                 Err(error) => tracing::debug!(%error, "rules cannot be inspected"),
             }
+        }
+    }
+
+    fn is_settled(&mut self) {
+        if std::mem::take(&mut self.repairs) > 1 {
+            self.statement.note_kernel(None);
+            self.statement.publish(&self.world.node);
         }
     }
 

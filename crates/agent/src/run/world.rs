@@ -97,6 +97,7 @@ impl World {
         self.node = NodeState::Known(node.metadata.uid.clone().unwrap_or_default());
         if self.holds_unknown {
             self.held = Held::of(node.blocks());
+            self.engine.set_ranges(self.held.ranges());
         }
     }
 

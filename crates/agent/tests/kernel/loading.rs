@@ -71,7 +71,7 @@ fn nothing_left(program: &Program) -> Changes {
                 )
             })
             .collect(),
-        local_removed: program.local.clone(),
+        known_removed: program.known.clone(),
         removed_groups: program.groups.keys().copied().collect(),
         removed_chains: program.chains.keys().copied().collect(),
         removed_sets: program.sets.keys().copied().collect(),
@@ -127,8 +127,8 @@ async fn each_kind_of_change_loads_and_means_the_same_as_everything_anew() {
                     moved(None, Some(group(2, egress))),
                 ),
             ]),
-            local_removed: BTreeSet::from([pod]),
-            local_added: BTreeSet::from([ip("10.1.0.4"), ip("fd00::4")]),
+            known_removed: BTreeSet::from([pod]),
+            known_added: BTreeSet::from([ip("10.1.0.4"), ip("fd00::4")]),
             removed_groups: vec![group(8, egress), group(1, ingress)],
             removed_chains: vec![chain(1, ingress), chain(8, egress)],
             ..Changes::default()

@@ -134,7 +134,7 @@ async fn a_pod_that_is_not_known_yet_is_cut_off() {
     }
     let mut lab = Lab::new();
     let local = |addresses: &[&str]| Program {
-        local: addresses.iter().map(|address| ip(address)).collect(),
+        known: addresses.iter().map(|address| ip(address)).collect(),
         ..Program::default()
     };
     let open = [OPEN[0], OPEN[1]];
@@ -148,7 +148,7 @@ async fn a_pod_that_is_not_known_yet_is_cut_off() {
         lab.kernel.replace(&program, held).await.unwrap();
         for family in 0..2 {
             let reached = lab.reached(family, &[80]);
-            assert_eq!(reached == [80], is_open, "{held:?} {:?}", program.local);
+            assert_eq!(reached == [80], is_open, "{held:?} {:?}", program.known);
         }
     }
 }

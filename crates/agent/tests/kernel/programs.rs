@@ -85,7 +85,7 @@ pub(crate) fn isolated(direction: Direction, addresses: &[&str], rules: Vec<Rule
             .clone()
             .map(|address| ((direction, address), group))
             .collect(),
-        local: addresses.collect(),
+        known: addresses.collect(),
         ..Program::default()
     }
 }
@@ -155,7 +155,7 @@ pub(crate) fn varied() -> Program {
             ),
             (set(3, Family::V6), set_of(SetKind::Addresses, many)),
         ]),
-        local: ["10.1.0.2", "fd00::2", "10.1.0.9"].map(ip).into(),
+        known: ["10.1.0.2", "fd00::2", "10.1.0.9"].map(ip).into(),
         ..Program::default()
     };
     for direction in [Direction::Ingress, Direction::Egress] {

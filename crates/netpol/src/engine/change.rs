@@ -124,12 +124,26 @@ impl Engine {
         self.node.pods.remove(&id);
     }
 
+    pub(super) fn change_ranges(&mut self, ranges: &[(IpAddr, IpAddr)]) {
+        if self.node.ranges == ranges {
+            return;
+        }
+        let before = std::mem::replace(&mut self.node.ranges, ranges.to_vec());
+        for (first, last) in before.iter().chain(ranges) {
+            let owned = self.world.owners.within(*first, *last);
+            self.node.stale.addresses.extend(owned);
+        }
+    }
+
     /// Who has an address may have changed: all that is said of it by either may have, too.
     fn note_owner(&mut self, address: IpAddr, before: Option<PodId>) {
         if self.node.name.is_none() {
             return;
         }
         let after = self.world.owners.of(address);
+        if self.node.is_in_range(address) {
+            self.node.stale.addresses.insert(address);
+        }
         for pod in before.into_iter().chain(after) {
             if self.is_local(pod) {
                 self.node.stale.addresses.insert(address);

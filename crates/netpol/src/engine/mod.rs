@@ -22,6 +22,7 @@ mod verdicts;
 mod world;
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use self::node::Node;
 use self::slots::IdMap;
@@ -111,6 +112,12 @@ impl Engine {
 
     pub fn remove_policy(&mut self, name: &Name) {
         self.forget_policy(name);
+    }
+
+    /// Ranges of addresses, first and last included and each of one family, of which the program of the node is to know all
+    /// that any pod has, whichever node that is on.
+    pub fn set_ranges(&mut self, ranges: &[(IpAddr, IpAddr)]) {
+        self.change_ranges(ranges);
     }
 
     /// The names of all that there is, for what is compared with a new list. Pods that have finished are as if they were

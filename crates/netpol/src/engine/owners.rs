@@ -29,6 +29,12 @@ impl Owners {
         self.claims.is_empty()
     }
 
+    /// The addresses from the first to the last that pods have.
+    pub(crate) fn within(&self, first: IpAddr, last: IpAddr) -> impl Iterator<Item = IpAddr> {
+        let all = self.claims.keys().copied();
+        all.filter(move |address| first <= *address && *address <= last)
+    }
+
     pub(crate) fn claim(&mut self, address: IpAddr, pod: PodId, pods: &Pods) {
         let Some(claims) = self.claims.get_mut(&address) else {
             let claims = Claims {

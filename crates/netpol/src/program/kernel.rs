@@ -37,10 +37,10 @@ impl Program {
                 None => _ = self.dispatch.remove(place),
             }
         }
-        for address in &changes.local_removed {
-            self.local.remove(address);
+        for address in &changes.known_removed {
+            self.known.remove(address);
         }
-        self.local.extend(&changes.local_added);
+        self.known.extend(&changes.known_added);
         self.remove(changes);
     }
 
@@ -61,7 +61,7 @@ impl Program {
         let mut changes = Changes {
             chains: self.chains.clone(),
             groups: self.groups.clone(),
-            local_added: self.local.clone(),
+            known_added: self.known.clone(),
             ..Changes::default()
         };
         for (id, set) in &self.sets {

@@ -39,8 +39,9 @@ pub struct Program {
     pub groups: BTreeMap<GroupId, Vec<ChainId>>,
     /// The group of each isolated address of a pod of this node.
     pub dispatch: BTreeMap<(Direction, IpAddr), GroupId>,
-    /// The addresses of all pods of this node, isolated or not.
-    pub local: BTreeSet<IpAddr>,
+    /// The addresses of all pods of this node, isolated or not, and those of other pods in the ranges that the node was
+    /// given.
+    pub known: BTreeSet<IpAddr>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,8 +117,8 @@ pub struct Changes {
     pub groups: BTreeMap<GroupId, Vec<ChainId>>,
     /// Addresses that have another group now, or none, with the one before.
     pub dispatch: BTreeMap<(Direction, IpAddr), Redirection>,
-    pub local_removed: BTreeSet<IpAddr>,
-    pub local_added: BTreeSet<IpAddr>,
+    pub known_removed: BTreeSet<IpAddr>,
+    pub known_added: BTreeSet<IpAddr>,
     pub removed_groups: Vec<GroupId>,
     pub removed_chains: Vec<ChainId>,
     pub removed_sets: Vec<SetId>,

@@ -152,13 +152,13 @@ fn redirect(program: &mut Program, changes: &Changes) -> Checked {
             }
         }
     }
-    for address in &changes.local_removed {
-        require(program.local.remove(address), || {
+    for address in &changes.known_removed {
+        require(program.known.remove(address), || {
             format!("{address} is not local")
         })?;
     }
-    for address in &changes.local_added {
-        require(program.local.insert(*address), || {
+    for address in &changes.known_added {
+        require(program.known.insert(*address), || {
             format!("{address} is local already")
         })?;
     }

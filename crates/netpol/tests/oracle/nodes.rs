@@ -101,10 +101,10 @@ fn compare(node: &str, program: &Program, oracle: &Oracle<'_>) -> Result<(), Str
         .copied()
         .filter(|address| is_local(node, oracle, *address))
         .collect();
-    if program.local != local {
+    if program.known != local {
         return Err(format!(
             "{node}: {:?} are local, not {local:?}",
-            program.local
+            program.known
         ));
     }
     for source in &all {

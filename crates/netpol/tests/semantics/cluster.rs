@@ -162,7 +162,7 @@ impl Cluster {
             let program = engine.program();
             let mut want = true;
             for (end, opinion) in [(pair.from, &pair.egress), (pair.to, &pair.ingress)] {
-                if program.local.contains(&end) {
+                if program.known.contains(&end) {
                     if matches!(opinion, Opinion::Itself | Opinion::OwnNode) {
                         return;
                     }
@@ -180,7 +180,7 @@ impl Cluster {
     }
 
     pub(crate) fn local(&mut self, node: &str) -> BTreeSet<String> {
-        let local = &self.program(node).local;
+        let local = &self.program(node).known;
         local.iter().map(ToString::to_string).collect()
     }
 }

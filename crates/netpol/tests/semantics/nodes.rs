@@ -84,7 +84,7 @@ fn a_policy_without_pods_of_this_node_has_no_rules_here() {
     let mut cluster = two_by_two().with(policy("a/p", spec));
     let program = cluster.program("node-1");
     let nothing = Program {
-        local: program.local.clone(),
+        known: program.known.clone(),
         ..Program::default()
     };
     assert_eq!(*program, nothing);
@@ -135,9 +135,9 @@ fn a_new_pod_that_no_policy_is_about_holds_nothing_up() {
     cluster.set(pod("b/z", "10.0.2.3", json!({})));
     let engine = cluster.nodes.get_mut("node-1").expect("a node");
     let changes = engine.take_changes();
-    assert_eq!(changes.local_added, BTreeSet::from([address("10.0.2.3")]));
+    assert_eq!(changes.known_added, BTreeSet::from([address("10.0.2.3")]));
     let only_that = Changes {
-        local_added: changes.local_added.clone(),
+        known_added: changes.known_added.clone(),
         ..Changes::default()
     };
     assert_eq!(changes, only_that);

@@ -125,7 +125,7 @@ fn small() -> Program {
             ((Direction::Ingress, ip("fd00::2")), GROUP_IN),
             ((Direction::Egress, ip("10.1.0.2")), GROUP_OUT),
         ]),
-        local: BTreeSet::from([ip("10.1.0.2"), ip("10.1.0.9"), ip("fd00::2")]),
+        known: BTreeSet::from([ip("10.1.0.2"), ip("10.1.0.9"), ip("fd00::2")]),
     }
 }
 
@@ -191,13 +191,13 @@ fn each_change_is_one_or_a_few_lines() {
     );
     check(
         Changes {
-            local_added: BTreeSet::from([ip("fd00::9"), ip("10.1.0.8")]),
-            local_removed: BTreeSet::from([ip("10.1.0.7")]),
+            known_added: BTreeSet::from([ip("fd00::9"), ip("10.1.0.8")]),
+            known_removed: BTreeSet::from([ip("10.1.0.7")]),
             ..Changes::default()
         },
-        "delete element inet t local4 { 10.1.0.7 }
-         add element inet t local4 { 10.1.0.8 }
-         add element inet t local6 { fd00::9 }",
+        "delete element inet t known4 { 10.1.0.7 }
+         add element inet t known4 { 10.1.0.8 }
+         add element inet t known6 { fd00::9 }",
     );
     check(
         Changes {
@@ -216,14 +216,6 @@ fn each_change_is_one_or_a_few_lines() {
 
 #[test]
 fn an_address_may_reach_itself_while_it_is_isolated_in_any_direction() {
-    let moved = |before, after| Redirection { before, after };
-    let redirect = |of: &[(Direction, &str, Redirection)]| Changes {
-        dispatch: of
-            .iter()
-            .map(|(direction, address, moved)| ((*direction, ip(address)), *moved))
-            .collect(),
-        ..Changes::default()
-    };
     // In the program afterwards, 10.1.0.2 is isolated in both directions, fd00::2 for ingress, and no others.
     let other = GroupId {
         number: 9,
@@ -268,11 +260,41 @@ fn an_address_may_reach_itself_while_it_is_isolated_in_any_direction() {
 }
 
 #[test]
+fn what_is_no_pods_address_passes_only_where_nobody_is_isolated() {
+    let nobody = Program::default();
+    let mut somebody = Program::default();
+    let key = (Direction::Ingress, ip("10.1.0.2"));
+    somebody.dispatch.insert(key, GROUP_IN);
+    let come = redirect(&[(Direction::Ingress, "10.1.0.2", moved(None, Some(GROUP_IN)))]);
+    let gone = redirect(&[(Direction::Ingress, "10.1.0.2", moved(Some(GROUP_IN), None))]);
+    let other = redirect(&[(Direction::Ingress, "10.1.0.9", moved(None, Some(GROUP_IN)))]);
+    let lines = |changes: &Changes, program: &Program| -> Vec<String> {
+        let script = update(changes, program, None);
+        let about = script.lines().filter(|line| line.contains("nobodys"));
+        about.map(str::to_owned).collect()
+    };
+    let all = |verb: &str| {
+        [
+            "nobodys { broadcast, multicast }",
+            "nobodys4 { 224.0.0.0/4, 255.255.255.255 }",
+            "nobodys6 { fe80::/10, ff00::/8 }",
+        ]
+        .map(|set| format!("{verb} element inet t {set}"))
+        .to_vec()
+    };
+    assert_eq!(lines(&come, &somebody), all("add"));
+    assert_eq!(lines(&gone, &nobody), all("delete"));
+    assert_eq!(lines(&other, &somebody), Vec::<String>::new());
+    let whole = |program: &Program| table().whole(program, &Held::default(), Marker::of(1));
+    assert!(whole(&somebody).contains("elements = { fe80::/10, ff00::/8 }"));
+    assert!(!whole(&nobody).contains("elements = { fe80::/10, ff00::/8 }"));
+}
+
+#[test]
 fn the_blocks_of_a_node_are_replaced_at_once() {
     let held = Held::of(["10.2.0.0/24", "fd00:2::/64"]);
-    let script = table().update(&Changes::default(), &small(), Some(&held));
     assert_eq!(
-        script,
+        update(&Changes::default(), &small(), Some(&held)),
         "flush set inet t held4\n\
          add element inet t held4 { 10.2.0.0-10.2.0.255 }\n\
          flush set inet t held6\n\
@@ -287,7 +309,7 @@ fn many_elements_take_several_lines() {
         added_elements: BTreeMap::from([(CLIENTS, elements.collect())]),
         ..Changes::default()
     };
-    let script = table().update(&changes, &small(), None);
+    let script = update(&changes, &small(), None);
     assert_eq!(script.lines().count(), 4);
     assert!(
         script.lines().take(3).all(|line| line.ends_with(',')),
@@ -295,8 +317,32 @@ fn many_elements_take_several_lines() {
     );
 }
 
+fn moved(before: Option<GroupId>, after: Option<GroupId>) -> Redirection {
+    Redirection { before, after }
+}
+
+fn redirect(of: &[(Direction, &str, Redirection)]) -> Changes {
+    let all = of.iter();
+    Changes {
+        dispatch: all
+            .map(|(direction, address, moved)| ((*direction, ip(address)), *moved))
+            .collect(),
+        ..Changes::default()
+    }
+}
+
+/// What an update does after it has made sure that the table is the one that it is for.
+fn update(changes: &Changes, program: &Program, held: Option<&Held>) -> String {
+    let marker = Marker::of(0x2a_0002);
+    let script = table().update(marker, changes, program, held);
+    let guard =
+        "delete element inet t marker { 0x2a0002 }\nadd element inet t marker { 0x2a0002 }\n";
+    let rest = script.strip_prefix(guard);
+    rest.expect("a look at the marker").to_owned()
+}
+
 fn check(changes: Changes, lines: &str) {
-    let script = table().update(&changes, &small(), None);
+    let script = update(&changes, &small(), None);
     let shown: Vec<&str> = script.lines().collect();
     let expected: Vec<&str> = lines.lines().map(str::trim).collect();
     assert_eq!(shown, expected);

@@ -23,6 +23,8 @@ pub(super) struct Node {
     pub(super) name: Option<Text>,
     /// Its pods that selectors can pick.
     pub(super) pods: BTreeSet<PodId>,
+    /// Ranges of addresses of which all that are pods' are to be known, first and last included.
+    pub(super) ranges: Vec<(IpAddr, IpAddr)>,
     /// Selections that nobody needed at some time since the kernel was told.
     pub(super) idle: Vec<SelectionId>,
     pub(super) stale: Stale,
@@ -36,7 +38,7 @@ pub(super) struct Node {
 /// What may no longer be as the kernel has it.
 #[derive(Debug, Default)]
 pub(super) struct Stale {
-    /// Addresses that are, or were, of pods of this node.
+    /// Addresses that are, or were, of pods of this node, or in one of its ranges.
     pub(super) addresses: BTreeSet<IpAddr>,
     /// Addresses in the sets of a selection.
     elements: BTreeSet<(SelectionId, IpAddr)>,
@@ -58,6 +60,11 @@ impl Node {
             name,
             ..Node::default()
         }
+    }
+
+    pub(super) fn is_in_range(&self, address: IpAddr) -> bool {
+        let mut ranges = self.ranges.iter();
+        ranges.any(|(first, last)| *first <= address && address <= *last)
     }
 
     pub(super) fn note_elements(&mut self, selection: SelectionId, addresses: &[IpAddr]) {
@@ -106,11 +113,14 @@ impl Node {
     /// Sends each address that may have changed to the group of its pod.
     fn redirect(&mut self, world: &World, changes: &mut Changes) {
         for address in mem::take(&mut self.stale.addresses) {
-            let owner = world.owners.of(address);
-            let owner = owner.filter(|pod| world.pods[*pod].facts.node == self.name);
-            match (self.program.local.contains(&address), owner) {
-                (false, Some(_)) => _ = changes.local_added.insert(address),
-                (true, None) => _ = changes.local_removed.insert(address),
+            let anyone = world.owners.of(address);
+            let owner = anyone.filter(|pod| world.pods[*pod].facts.node == self.name);
+            let is_known = owner
+                .or(anyone.filter(|_| self.is_in_range(address)))
+                .is_some();
+            match (self.program.known.contains(&address), is_known) {
+                (false, true) => _ = changes.known_added.insert(address),
+                (true, false) => _ = changes.known_removed.insert(address),
                 _ => {}
             }
             for direction in Direction::BOTH {
