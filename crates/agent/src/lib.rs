@@ -1,5 +1,5 @@
 //! Sees to network policies on one node, by nftables: what the API server shows of pods, namespaces and policies becomes
-//! rules of the kernel for the pods of the node, one transaction for each change ([`run`]). The rules are text for the
+//! rules of the kernel for the pods of the node, transaction by transaction ([`run`]). The rules are text for the
 //! program `nft` ([`nft`]).
 
 #![cfg_attr(

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher as _, RandomState};
 const STEPS: u32 = 0x4000;
 const STEP_BITS: u32 = 16;
 
-/// A number that is in a table. No two tables have the same, and it says how often the table has been replaced.
+/// A number that is in a table. Two tables hardly ever have the same, and it says how often the table has been replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Marker(u32);
 

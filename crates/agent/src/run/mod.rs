@@ -2,7 +2,7 @@
 //! is told to the server.
 //!
 //! ```text
-//!  watches ──► core: one task, Engine ──► nft: one transaction for all that waits ──► kernel
+//!  watches ──► core: one task, Engine ──► nft: all that waits, together ──► kernel
 //!                                           └──► report, once the kernel has it ──► server
 //! ```
 

@@ -107,7 +107,8 @@ pub(super) fn decide(facts: &Facts<'_>) -> Vec<Condition> {
         conditions.push(programmed(facts, lacking.is_some()));
         let supported = lacking.or_else(|| unimplemented(facts));
         conditions.push(supported.unwrap_or_else(|| {
-            let message = "every node that it is for knows and has all that it uses";
+            let message =
+                "every agent that it is for, of those that report, knows and has all that it uses";
             Condition::new(Type::Supported, Status::True, "Supported", message)
         }));
     } else if facts.was_programmed {

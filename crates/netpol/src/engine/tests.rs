@@ -349,3 +349,30 @@ fn a_program_can_be_told_at_once() {
     told.apply(&engine.program().everything());
     assert_eq!(&told, engine.program());
 }
+
+#[test]
+fn pods_of_other_nodes_are_known_where_they_have_addresses_of_this_one() {
+    let range = |first: &str, last: &str| (first.parse().unwrap(), last.parse().unwrap());
+    let mut engine = engine_of_node();
+    engine.set_pod(&pod("a", "here", &["10.0.0.1"], json!({})));
+    engine.set_pod(&pod("b", "there", &["10.0.1.2", "fd00::2"], json!({})));
+    let mut check = |change: &dyn Fn(&mut Engine), known: &[&str]| {
+        change(&mut engine);
+        engine.take_changes();
+        let shown = engine.program().known.iter().map(ToString::to_string);
+        assert_eq!(shown.collect::<Vec<_>>(), known);
+    };
+    check(&|_| {}, &["10.0.0.1"]);
+    let ranges = [range("10.0.1.0", "10.0.1.255"), range("fd00::", "fd00::f")];
+    check(
+        &|engine| engine.set_ranges(&ranges),
+        &["10.0.0.1", "10.0.1.2", "fd00::2"],
+    );
+    let come = |engine: &mut Engine| {
+        engine.set_pod(&pod("c", "there", &["10.0.1.3"], json!({})));
+        engine.remove_pod(&shop("b"));
+    };
+    check(&come, &["10.0.0.1", "10.0.1.3"]);
+    check(&|engine| engine.set_ranges(&[]), &["10.0.0.1"]);
+    check(&|engine| engine.remove_pod(&shop("a")), &[]);
+}

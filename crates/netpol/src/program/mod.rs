@@ -104,7 +104,7 @@ pub enum Ports {
     In(SetId),
 }
 
-/// What is to be done to a kernel that has the program as it was, in this order and as one transaction.
+/// What is to be done to a kernel that has the program as it was, in this order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
     pub new_sets: BTreeMap<SetId, SetKind>,

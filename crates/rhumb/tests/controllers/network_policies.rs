@@ -205,7 +205,7 @@ async fn a_policy_is_supported_if_the_agents_it_is_for_know_and_have_what_it_use
     create_policy(&client, "range", range).await;
     let sctp = json!({"ports": [{"port": 80, "protocol": "SCTP"}]});
     create_policy(&client, "sctp", sctp).await;
-    let yes = "True/Supported: every node that it is for knows and has all that it uses";
+    let yes = "True/Supported: every agent that it is for, of those that report, knows and has all that it uses";
     until_said(&client, "plain", "Supported", yes).await;
     let version = "False/Version: version 1.21 is not known on b (newest known: 1.12); the policy is ignored there";
     until_said(&client, "range", "Supported", version).await;

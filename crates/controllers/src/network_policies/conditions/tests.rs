@@ -103,7 +103,7 @@ fn a_policy_is_supported_where_every_agent_that_it_is_for_knows_its_version() {
         ("d", knows(&[])),
         ("silent", Value::Null),
     ]);
-    let yes = "True/Supported: every node that it is for knows and has all that it uses";
+    let yes = "True/Supported: every agent that it is for, of those that report, knows and has all that it uses";
     let alpha = "False/Version: version 1.37-alpha.2 is not known on c (newest known: 1.37-alpha.1); the policy is \
                  ignored there";
     for (version, nodes, expected) in [
@@ -190,7 +190,7 @@ fn what_a_node_knows_but_does_not_have_is_unimplemented() {
     let both = uses(json!({
         "ingress": [{"ports": [{"protocol": "SCTP"}], "from": [{"ipBlock": {"cidr": "fd00::/8"}}]}],
     }));
-    let yes = "True/Supported: every node that it is for knows and has all that it uses";
+    let yes = "True/Supported: every agent that it is for, of those that report, knows and has all that it uses";
     for (features, nodes, expected) in [
         (sctp(), vec!["a"], yes),
         (Features::default(), vec!["a", "b", "c"], yes),
