@@ -16,7 +16,6 @@ mod error;
 pub mod metrics;
 pub mod nft;
 mod probe;
-pub mod report;
 mod run;
 
 pub use error::Error;

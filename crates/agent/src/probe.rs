@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::Error;
 use crate::nft::Kernel;
-use crate::report::Unimplemented;
+use rhumb_netpol::report::Unimplemented;
 
 /// The capability to change rules, as a bit of `CapEff`.
 const CAP_NET_ADMIN: u32 = 12;

@@ -1,7 +1,8 @@
 //! Network policies: who may reach whom, why, and by which rules a node sees to it.
 //!
 //! Pure: objects go in ([`objects`]), and an [`Engine`] that follows their changes gives verdicts with reasons ([`judge`]),
-//! the rules of one node and how they change ([`program`]), and what is to be told about each policy ([`summary`]).
+//! the rules of one node and how they change ([`program`]), and what is to be told about each policy ([`summary`]). What nodes
+//! report of the policies that they enforce is a kind of its own ([`report`]).
 
 #![cfg_attr(
     not(test),
@@ -19,6 +20,7 @@ pub mod judge;
 pub mod objects;
 pub mod program;
 mod ranges;
+pub mod report;
 pub mod summary;
 mod versions;
 

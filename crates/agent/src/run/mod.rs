@@ -30,7 +30,7 @@ use crate::Error;
 use crate::metrics::Metrics;
 use crate::nft::{Kernel, Nft, Table};
 use crate::probe::{self, System};
-use crate::report::{Report, Unimplemented};
+use rhumb_netpol::report::{NetworkPolicyNode, Unimplemented};
 use statement::Statement;
 use world::World;
 
@@ -107,7 +107,7 @@ impl Agent {
             versions: options.versions.iter().cloned().collect(),
             sctp: self.unimplemented.iter().all(has_sctp),
         };
-        let mut report = Report::new(&options.node, options.agent, options.versions);
+        let mut report = NetworkPolicyNode::new(&options.node, options.agent, options.versions);
         report.unimplemented = self.unimplemented;
         let (statement, told) = Statement::new(report);
         let mut work = JoinSet::new();
@@ -143,14 +143,14 @@ pub async fn clean_up(nft: &Path, table: &Table) -> Result<bool, Error> {
 
 /// Deletes the report of a node; whether there was one.
 pub async fn forget(client: Client, node: &str) -> Result<bool, rhumb_client::Error> {
-    let api: Api<Report> = Api::all(client);
+    let api: Api<NetworkPolicyNode> = Api::all(client);
     let deleted = found(api.delete(node, &DeleteParams::default()).await)?;
     Ok(deleted.is_some())
 }
 
 async fn last_word(client: &Client, options: &Options, error: &Error) {
     let versions = options.versions.clone();
-    let mut report = Report::new(&options.node, options.agent.clone(), versions);
+    let mut report = NetworkPolicyNode::new(&options.node, options.agent.clone(), versions);
     report.problem = Some(error.to_string());
     let api = Api::all(client.clone());
     // If nobody hears it, the process ends all the same, and says why.

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::patience::Patience;
-use crate::report::Report;
+use rhumb_netpol::report::NetworkPolicyNode;
 
 /// Between two writes.
 const SPACING: Duration = Duration::from_secs(1);
@@ -21,8 +21,12 @@ const RETRY_MOST: Duration = Duration::from_secs(30);
 const REQUEST_MAX: Duration = Duration::from_secs(15);
 
 /// Ends when nobody has anything to tell any more.
-pub(super) async fn run(client: Client, node: String, mut told: watch::Receiver<Option<Report>>) {
-    let api: Api<Report> = Api::all(client);
+pub(super) async fn run(
+    client: Client,
+    node: String,
+    mut told: watch::Receiver<Option<NetworkPolicyNode>>,
+) {
+    let api: Api<NetworkPolicyNode> = Api::all(client);
     let own = Config::default().fields(&format!("metadata.name={node}"));
     let mut seen = pin!(absences(watching::events(api.clone(), own)));
     let mut patience = Patience::new(RETRY_FIRST, RETRY_MOST);
@@ -62,7 +66,7 @@ pub(super) async fn run(client: Client, node: String, mut told: watch::Receiver<
 
 /// Tells each time that the report is found to be missing.
 fn absences(
-    events: impl futures_util::Stream<Item = Event<Report>>,
+    events: impl futures_util::Stream<Item = Event<NetworkPolicyNode>>,
 ) -> impl futures_util::Stream<Item = ()> {
     let mut is_listed = false;
     events.filter_map(move |event| {
@@ -84,7 +88,11 @@ fn absences(
 }
 
 /// One that does not exist is created.
-pub(super) async fn write(api: &Api<Report>, node: &str, report: &Report) -> Result<(), Error> {
+pub(super) async fn write(
+    api: &Api<NetworkPolicyNode>,
+    node: &str,
+    report: &NetworkPolicyNode,
+) -> Result<(), Error> {
     let params = PostParams::default();
     match timeout(REQUEST_MAX, api.replace(node, &params, report)).await {
         Ok(written) => written.map(drop).map_err(Error::from),

@@ -5,23 +5,25 @@ use tokio::sync::watch;
 
 use super::world::NodeState;
 use crate::probe::Bridged;
-use crate::report::{Applied, POLICIES_MAX, Report};
+use rhumb_netpol::report::{Applied, NetworkPolicyNode, POLICIES_MAX};
 
 /// Made of parts that change on their own, and published when they have.
 #[derive(Debug)]
 pub(super) struct Statement {
-    report: Report,
+    report: NetworkPolicyNode,
     /// Why the kernel is not up to date.
     kernel: Option<String>,
     /// Why rules do not see all packets.
     bridges: Option<String>,
     /// Why not all policies are named.
     overflow: Option<String>,
-    published: watch::Sender<Option<Report>>,
+    published: watch::Sender<Option<NetworkPolicyNode>>,
 }
 
 impl Statement {
-    pub(super) fn new(report: Report) -> (Statement, watch::Receiver<Option<Report>>) {
+    pub(super) fn new(
+        report: NetworkPolicyNode,
+    ) -> (Statement, watch::Receiver<Option<NetworkPolicyNode>>) {
         let (published, told) = watch::channel(None);
         let statement = Statement {
             report,
@@ -108,8 +110,12 @@ impl Statement {
 mod tests {
     use super::*;
 
-    fn statement() -> (Statement, watch::Receiver<Option<Report>>) {
-        Statement::new(Report::new("n", "a".to_owned(), vec!["1.3".to_owned()]))
+    fn statement() -> (Statement, watch::Receiver<Option<NetworkPolicyNode>>) {
+        Statement::new(NetworkPolicyNode::new(
+            "n",
+            "a".to_owned(),
+            vec!["1.3".to_owned()],
+        ))
     }
 
     #[test]

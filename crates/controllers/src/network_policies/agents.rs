@@ -1,68 +1,9 @@
 //! Nodes, and what their agents report.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use k8s_openapi::ClusterResourceScope;
-use kube::Resource;
-use kube::api::ObjectMeta;
-use serde::Deserialize;
-
-/// What is read of a report. It has the name of its node.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct NetworkPolicyNode {
-    pub(super) metadata: ObjectMeta,
-    /// In their order, the newest last.
-    versions: Option<Vec<String>>,
-    unimplemented: Option<Vec<Unimplemented>>,
-    applied: Option<Vec<Applied>>,
-    problem: Option<String>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(default)]
-struct Unimplemented {
-    feature: String,
-    message: String,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-struct Applied {
-    uid: String,
-    generation: i64,
-}
-
-impl Resource for NetworkPolicyNode {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "NetworkPolicyNode".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "networking.rhumb.dev".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1alpha1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "networkpolicynodes".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+use rhumb_netpol::report::{NetworkPolicyNode, Unimplemented};
 
 /// What an agent can do. Few in a cluster differ.
 #[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -202,14 +143,14 @@ impl Agents {
 
     /// With an ability that is shared by all who have the same.
     fn read(&self, report: NetworkPolicyNode) -> Report {
-        let mut unimplemented = report.unimplemented.unwrap_or_default();
+        let mut unimplemented = report.unimplemented;
         unimplemented.sort();
         let ability = Ability {
-            versions: report.versions.unwrap_or_default(),
+            versions: report.versions,
             unimplemented,
         };
         let known = self.by_ability.get_key_value(&ability);
-        let applied = report.applied.into_iter().flatten();
+        let applied = report.applied.into_iter();
         Report {
             uid: report.metadata.uid,
             version: report.metadata.resource_version,

@@ -28,12 +28,12 @@ use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Client};
 use rhumb_client::error::found;
 use rhumb_client::watching::watch;
+use rhumb_netpol::report::NetworkPolicyNode;
 use rhumb_netpol::{Name, Namespace, NetworkPolicy, Pod};
 use tokio::sync::watch::{self as signal};
 use tokio::task::coop;
 use tokio::time::Instant;
 
-use self::agents::NetworkPolicyNode;
 use self::state::{Due, Key, Look, Node, State};
 use crate::queue::{Done, Queue};
 use crate::{Context, Error};

@@ -9,10 +9,11 @@ use std::time::Duration;
 use kube::api::{ObjectMeta, PartialObjectMeta};
 use kube::runtime::watcher::Event;
 use kube::{Resource, ResourceExt};
+use rhumb_netpol::report::NetworkPolicyNode;
 use rhumb_netpol::{Engine, Knowledge, Name, Namespace, NetworkPolicy, Pod, Scope};
 use tokio::time::Instant;
 
-use super::agents::{Agents, Change, NetworkPolicyNode, Stray};
+use super::agents::{Agents, Change, Stray};
 use super::features::Features;
 use super::standing::Standing;
 pub(super) use look::Look;

@@ -16,7 +16,7 @@ pub const POLICIES_MAX: usize = 10_000;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct NetworkPolicyNode {
     #[serde(default)]
     pub api_version: String,
     #[serde(default)]
@@ -25,7 +25,7 @@ pub struct Report {
     /// Who enforces.
     #[serde(default)]
     pub agent: String,
-    /// What it knows.
+    /// What it knows, in order, the newest last.
     #[serde(default)]
     pub versions: Vec<String>,
     /// What it knows, and cannot do on this node.
@@ -40,13 +40,15 @@ pub struct Report {
 }
 
 /// A feature that cannot be had.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Unimplemented {
     pub feature: String,
     pub message: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Applied {
     pub namespace: String,
     pub name: String,
@@ -54,10 +56,10 @@ pub struct Applied {
     pub generation: i64,
 }
 
-impl Report {
+impl NetworkPolicyNode {
     /// One that says nothing yet.
-    pub fn new(node: &str, agent: String, versions: Vec<String>) -> Report {
-        Report {
+    pub fn new(node: &str, agent: String, versions: Vec<String>) -> NetworkPolicyNode {
+        NetworkPolicyNode {
             api_version: API_VERSION.to_owned(),
             kind: KIND.to_owned(),
             metadata: ObjectMeta {
@@ -66,12 +68,12 @@ impl Report {
             },
             agent,
             versions,
-            ..Report::default()
+            ..NetworkPolicyNode::default()
         }
     }
 
     /// The report goes with its node.
-    pub(crate) fn belongs_to(&mut self, node_uid: Option<&str>) {
+    pub fn belongs_to(&mut self, node_uid: Option<&str>) {
         let name = self.metadata.name.clone().unwrap_or_default();
         self.metadata.owner_references = node_uid.map(|uid| {
             vec![OwnerReference {
@@ -85,7 +87,7 @@ impl Report {
     }
 }
 
-impl Resource for Report {
+impl Resource for NetworkPolicyNode {
     type DynamicType = ();
     type Scope = ClusterResourceScope;
 
