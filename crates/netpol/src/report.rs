@@ -15,27 +15,21 @@ const KIND: &str = "NetworkPolicyNode";
 pub const POLICIES_MAX: usize = 10_000;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct NetworkPolicyNode {
-    #[serde(default)]
     pub api_version: String,
-    #[serde(default)]
     pub kind: String,
     pub metadata: ObjectMeta,
     /// Who enforces.
-    #[serde(default)]
     pub agent: String,
     /// What it knows, in order, the newest last.
-    #[serde(default)]
     pub versions: Vec<String>,
     /// What it knows, and cannot do on this node.
-    #[serde(default)]
     pub unimplemented: Vec<Unimplemented>,
     /// Policies that select pods of this node, as they are in the kernel.
-    #[serde(default)]
     pub applied: Vec<Applied>,
     /// Why the kernel could not be brought up to date; absent if all is well.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
