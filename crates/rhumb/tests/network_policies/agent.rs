@@ -49,6 +49,14 @@ impl Agent {
         }
     }
 
+    /// Fails if it has ended by itself.
+    pub(crate) fn must_run(&mut self) {
+        if let Some(process) = &mut self.process {
+            let ended = process.try_wait().expect("its state");
+            assert!(ended.is_none(), "the agent ended: {}", self.log());
+        }
+    }
+
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }

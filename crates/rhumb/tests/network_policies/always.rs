@@ -58,6 +58,6 @@ fn pods_reach_themselves_and_their_node_under_any_policy_over_bridges() {
 }
 
 #[test]
-fn pods_reach_themselves_and_their_node_under_any_policy_over_links_of_their_own() {
+fn pods_reach_themselves_and_their_node_under_any_policy_where_everything_is_routed() {
     with_cluster(Wiring::Routed, always);
 }

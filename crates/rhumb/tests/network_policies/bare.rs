@@ -33,7 +33,7 @@ fn without_rules_everybody_reaches_everybody_over_bridges() {
 }
 
 #[test]
-fn without_rules_everybody_reaches_everybody_over_links_of_their_own() {
+fn without_rules_everybody_reaches_everybody_where_everything_is_routed() {
     with_network(Wiring::Routed, everybody_reaches_everybody);
 }
 

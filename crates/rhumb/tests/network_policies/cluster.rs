@@ -85,7 +85,13 @@ impl Cluster {
                 .push(Agent::start(node, &self.kubeconfig(), log));
         }
         for node in 0..NODES.len() {
-            self.report_of(node).await;
+            let what = format!("rules of {}", NODES[node]);
+            until(&what, async || {
+                self.agents[node].must_run();
+                let report = self.report_of(node).await;
+                report.data["problem"].is_null().then_some(())
+            })
+            .await;
         }
     }
 

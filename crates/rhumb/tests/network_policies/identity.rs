@@ -1,5 +1,6 @@
 //! Labels that change, pods that come and go, addresses that are used again.
 
+use rhumb_netpol::Protocol;
 use serde_json::json;
 
 use crate::cluster::with_cluster;
@@ -8,9 +9,11 @@ use crate::matrix::Meaning;
 use crate::network::Wiring;
 use crate::objects::{PODS, plan};
 use crate::probe::{Probe, all_are_closed, all_are_open, between};
-use rhumb_netpol::Protocol;
+use crate::talk::Talk;
 
 const WEB: (Protocol, u16) = (Protocol::Tcp, 80);
+/// Some of each kind.
+const TRIES: usize = 200;
 
 #[test]
 fn who_reaches_whom_follows_the_labels_of_namespaces_and_pods() {
@@ -71,12 +74,25 @@ fn a_pod_that_has_an_address_of_one_that_finished_has_none_of_its_rights() {
             .await;
         let (first, target) = (cluster.pod("z/b"), cluster.pod("x/a"));
         Probe::new(&first, &target, WEB, true).becomes(true).await;
+        let neighbour = cluster.pod("z/a");
+        let mut talks = Vec::new();
+        for is_v4 in [true, false] {
+            talks.push(Talk::tcp(&first, &target, is_v4).await);
+            talks.push(Talk::stream(&neighbour, &first, is_v4).await);
+        }
         cluster
             .patch_pod_status("z/b", json!({"phase": "Succeeded"}))
             .await;
-        // Its processes are still there, and lose what it was allowed.
-        Probe::new(&first, &target, WEB, true).becomes(false).await;
-        Probe::new(&first, &target, WEB, false).becomes(false).await;
+        // Its processes are still there, and lose what it was allowed, and what they were asked for.
+        for is_v4 in [true, false] {
+            Probe::new(&first, &target, WEB, is_v4).becomes(false).await;
+            Probe::new(&neighbour, &first, WEB, is_v4)
+                .becomes(false)
+                .await;
+        }
+        for talk in &talks {
+            talk.is_cut().await;
+        }
 
         let second = plan("z/q", PODS[6].node, PODS[6].host);
         cluster.network.remove_pod(&first);
@@ -88,13 +104,12 @@ fn a_pod_that_has_an_address_of_one_that_finished_has_none_of_its_rights() {
         cluster.pods.insert(second.name.to_owned(), site.clone());
         let knocking = Knocking::begin(&site, &target);
         cluster.announce(second).await;
-        let neighbour = cluster.pod("z/a");
         for is_v4 in [true, false] {
             Probe::new(&site, &neighbour, WEB, is_v4)
                 .becomes(true)
                 .await;
         }
-        knocking.some_more(100).await;
+        knocking.some_more(TRIES).await;
         cluster
             .check_matrix("used again", &Meaning::read(cluster).await)
             .await;
@@ -140,8 +155,31 @@ fn nothing_reaches_a_new_pod_nor_leaves_it_before_the_agent_knows_it() {
         cluster
             .check_matrix("known", &Meaning::read(cluster).await)
             .await;
-        knocking.some_more(100).await;
+        knocking.some_more(TRIES).await;
         // From the first moment it was isolated.
+        knocking.was_in_vain();
+    });
+}
+
+#[test]
+fn policies_of_a_deleted_namespace_isolate_its_pods_until_the_last_is_gone() {
+    with_cluster(Wiring::Bridged, async |cluster| {
+        cluster.create_pods().await;
+        cluster.start_agents().await;
+        cluster.enforce("x/p", "{podSelector: {}}").await;
+        let knocking = Knocking::begin(&cluster.pod("y/b"), &cluster.pod("x/a"));
+        cluster.hold_pod("x/a", true).await;
+        cluster.delete_namespace("x").await;
+        for name in ["x/a", "x/b", "x/c"] {
+            cluster.delete_pod(name).await;
+        }
+        cluster.pods_are_gone("x", &["b", "c"]).await;
+        knocking.some_more(TRIES).await;
+        knocking.was_in_vain();
+        cluster.hold_pod("x/a", false).await;
+        cluster.pods_are_gone("x", &["a"]).await;
+        // It has an address that is nobody's now.
+        knocking.some_more(TRIES).await;
         knocking.was_in_vain();
     });
 }

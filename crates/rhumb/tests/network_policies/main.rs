@@ -26,6 +26,7 @@ mod talk;
 mod always;
 mod bare;
 mod identity;
+mod packets;
 mod programmed;
 mod repair;
 mod restart;

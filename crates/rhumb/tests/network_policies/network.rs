@@ -12,6 +12,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Once};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use crate::probe::serve;
 use crate::site::{Site, feed};
 
@@ -42,8 +44,11 @@ pub(crate) struct Network {
 
 impl Network {
     pub(crate) async fn new(wiring: Wiring) -> Network {
-        static LEFTOVERS: Once = Once::new();
-        LEFTOVERS.call_once(remove_leftovers);
+        static FIRST: Once = Once::new();
+        FIRST.call_once(|| {
+            remove_leftovers();
+            raise_limit_of_files();
+        });
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let prefix = format!("rhumb-{}-{number}", std::process::id());
@@ -92,8 +97,11 @@ impl Network {
         for site in self.hosts() {
             let mut lines = "link set lo up\nlink set eth0 up\n".to_owned();
             for address in &site.addresses {
-                let length = if address.is_ipv4() { 24 } else { 64 };
-                lines += &format!("addr add {address}/{length} dev eth0\n");
+                let (length, flag) = match address {
+                    IpAddr::V4(_) => (24, ""),
+                    IpAddr::V6(_) => (64, "nodad"),
+                };
+                lines += &format!("addr add {address}/{length} dev eth0 {flag}\n");
             }
             for subnet in UNDERLAY {
                 lines += &format!("route replace {subnet} dev eth0\n");
@@ -275,6 +283,16 @@ fn make_namespace(prefix: &str, name: &str, addresses: &[String]) -> Site {
         ("ipv6/conf/default/accept_dad", "0"),
     ]);
     site
+}
+
+/// All ends of all connections are in this process.
+fn raise_limit_of_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    setrlimit(Resource::Nofile, raised).expect("a limit that is not raised beyond its maximum");
 }
 
 /// What a test left that was killed: namespaces that have the number of a process that is no more, with all that runs

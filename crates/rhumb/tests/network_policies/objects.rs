@@ -141,6 +141,37 @@ impl Cluster {
         pods.delete(name, &params).await.expect("a deletion");
     }
 
+    /// Something that somebody else has to do before the pod can go; or it is done.
+    pub(crate) async fn hold_pod(&self, name: &str, is_held: bool) {
+        let (namespace, name) = split(name);
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        let finalizers = if is_held {
+            json!(["example.com/hold"])
+        } else {
+            Value::Null
+        };
+        let patch = Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));
+        let patched = pods.patch(name, &PatchParams::default(), &patch).await;
+        patched.expect("other finalizers");
+    }
+
+    pub(crate) async fn delete_namespace(&self, name: &str) {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let deleted = namespaces.delete(name, &DeleteParams::default()).await;
+        deleted.expect("a deletion");
+    }
+
+    pub(crate) async fn pods_are_gone(&self, namespace: &str, names: &[&str]) {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        for name in names {
+            until(&format!("the end of {name}"), async || {
+                let pod = pods.get_opt(name).await.expect("a read");
+                pod.is_none().then_some(())
+            })
+            .await;
+        }
+    }
+
     pub(crate) fn policies(&self, namespace: &str) -> Api<DynamicObject> {
         let kind = GroupVersionKind::gvk("networking.k8s.io", "v1", "NetworkPolicy");
         let kind = ApiResource::from_gvk_with_plural(&kind, "networkpolicies");
@@ -238,7 +269,8 @@ impl Cluster {
     pub(crate) async fn report_of(&self, node: usize) -> DynamicObject {
         let name = NODES[node];
         until(&format!("a report of {name}"), async || {
-            self.reports().get_opt(name).await.expect("a read")
+            let report = self.reports().get_opt(name).await;
+            report.expect("a read")
         })
         .await
     }

@@ -29,6 +29,8 @@ pub(crate) const PORTS: [(Protocol, u16); 5] = [
 
 /// Who is let through is answered in far less.
 const SILENCE: Duration = Duration::from_millis(350);
+/// Who is silent so many times is not let through any more.
+const SILENCES: u32 = 3;
 /// How long who should be let through may take: only a machine that is very busy needs it.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// After that a connection is begun anew, in case its first packet was lost.
@@ -92,14 +94,15 @@ impl Probe {
     /// Tried until it goes as it should.
     pub(crate) async fn becomes(&self, is_allowed: bool) {
         let wanted = if is_allowed { "opens" } else { "closes" };
+        let mut silences = 0;
         until(&format!("that {self} {wanted}"), async || {
-            let sight = self.within(SILENCE).await;
-            let is_so = match sight {
-                Sight::Answered => is_allowed,
-                Sight::Arrived => false,
-                Sight::Nothing => !is_allowed,
-            };
-            is_so.then_some(())
+            match self.within(SILENCE).await {
+                Sight::Answered if is_allowed => return Some(()),
+                Sight::Nothing => silences += 1,
+                _ => silences = 0,
+            }
+            // One could be of a machine that is busy.
+            (!is_allowed && silences == SILENCES).then_some(())
         })
         .await;
     }

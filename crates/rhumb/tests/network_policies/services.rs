@@ -128,6 +128,6 @@ fn policies_see_the_pods_behind_a_service_and_replies_pass_over_bridges() {
 }
 
 #[test]
-fn policies_see_the_pods_behind_a_service_and_replies_pass_over_links_of_their_own() {
+fn policies_see_the_pods_behind_a_service_and_replies_pass_where_everything_is_routed() {
     with_cluster(Wiring::Routed, services);
 }

@@ -77,6 +77,6 @@ fn connections_that_a_new_policy_forbids_are_cut_and_others_go_on_over_bridges()
 }
 
 #[test]
-fn connections_that_a_new_policy_forbids_are_cut_and_others_go_on_over_links_of_their_own() {
+fn connections_that_a_new_policy_forbids_are_cut_and_others_go_on_where_everything_is_routed() {
     with_cluster(Wiring::Routed, cut_both_ways);
 }
