@@ -84,9 +84,8 @@ impl Cluster {
             self.agents
                 .push(Agent::start(node, &self.kubeconfig(), log));
         }
-        for node in 0..NODES.len() {
-            let what = format!("rules of {}", NODES[node]);
-            until(&what, async || {
+        for (node, name) in NODES.iter().enumerate() {
+            until(&format!("rules of {name}"), async || {
                 self.agents[node].must_run();
                 let report = self.report_of(node).await;
                 report.data["problem"].is_null().then_some(())

@@ -8,13 +8,11 @@
 //! ```
 
 use std::net::IpAddr;
-use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Once};
-
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::probe::serve;
+use crate::setting::prepare_process;
 use crate::site::{Site, feed};
 
 pub(crate) const NODES: [&str; 2] = ["node-a", "node-b"];
@@ -44,11 +42,7 @@ pub(crate) struct Network {
 
 impl Network {
     pub(crate) async fn new(wiring: Wiring) -> Network {
-        static FIRST: Once = Once::new();
-        FIRST.call_once(|| {
-            remove_leftovers();
-            raise_limit_of_files();
-        });
+        prepare_process();
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let prefix = format!("rhumb-{}-{number}", std::process::id());
@@ -283,42 +277,4 @@ fn make_namespace(prefix: &str, name: &str, addresses: &[String]) -> Site {
         ("ipv6/conf/default/accept_dad", "0"),
     ]);
     site
-}
-
-/// All ends of all connections are in this process.
-fn raise_limit_of_files() {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        ..limit
-    };
-    setrlimit(Resource::Nofile, raised).expect("a limit that is not raised beyond its maximum");
-}
-
-/// What a test left that was killed: namespaces that have the number of a process that is no more, with all that runs
-/// in them.
-fn remove_leftovers() {
-    for entry in std::fs::read_dir("/run/netns").into_iter().flatten() {
-        let Some(name) = entry
-            .ok()
-            .and_then(|entry| entry.file_name().into_string().ok())
-        else {
-            continue;
-        };
-        let process = name
-            .strip_prefix("rhumb-")
-            .and_then(|rest| rest.split('-').next());
-        let Some(process) = process.and_then(|text| text.parse::<u32>().ok()) else {
-            continue;
-        };
-        if std::path::Path::new(&format!("/proc/{process}")).exists() {
-            continue;
-        }
-        let pids = Command::new("ip").args(["netns", "pids", &name]).output();
-        let pids = pids.map(|output| output.stdout).unwrap_or_default();
-        for id in String::from_utf8_lossy(&pids).lines() {
-            let _ = Command::new("kill").args(["-KILL", id]).status();
-        }
-        let _ = Command::new("ip").args(["netns", "del", &name]).status();
-    }
 }

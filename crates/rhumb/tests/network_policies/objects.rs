@@ -245,16 +245,13 @@ impl Cluster {
 
     /// Returns when no agent has the policy of that uid any more.
     pub(crate) async fn forgotten(&self, uid: &str) {
-        for node in 0..NODES.len() {
-            until(
-                &format!("the end of {uid} on {}", NODES[node]),
-                async || {
-                    let report = self.report_of(node).await;
-                    let applied = report.data["applied"].as_array().cloned();
-                    let has_it = applied.iter().flatten().any(|one| one["uid"] == uid);
-                    (!has_it).then_some(())
-                },
-            )
+        for (node, name) in NODES.iter().enumerate() {
+            until(&format!("the end of {uid} on {name}"), async || {
+                let report = self.report_of(node).await;
+                let applied = report.data["applied"].as_array().cloned();
+                let has_it = applied.iter().flatten().any(|one| one["uid"] == uid);
+                (!has_it).then_some(())
+            })
             .await;
         }
     }

@@ -41,9 +41,12 @@ fn translate(cluster: &Cluster) {
             }}"
         ));
     }
+    let [by4, by6] = [true, false].map(|is_v4| cluster.network.nodes[0].address(is_v4));
+    let routes = format!("route add 10.96.0.0/24 via {by4}\nroute add fd96::/64 via {by6}\n");
+    cluster.network.outside.ip(&routes);
 }
 
-fn probes(from: &Arc<Site>, cluster: &Cluster, served: &str) -> Vec<Probe> {
+fn services_of(from: &Arc<Site>, cluster: &Cluster, served: &str) -> Vec<Probe> {
     let (v4, v6, pod) = SERVICES
         .into_iter()
         .find(|(_, _, pod)| *pod == served)
@@ -65,61 +68,50 @@ fn probes(from: &Arc<Site>, cluster: &Cluster, served: &str) -> Vec<Probe> {
     probes
 }
 
-async fn check(cluster: &Cluster, what: &str, ways: &[(&str, &str, bool)]) {
-    let probes = ways.iter().flat_map(|(from, to, is_open)| {
-        let probes = probes(&cluster.pod(from), cluster, to);
-        probes.into_iter().map(|probe| (probe, *is_open))
-    });
-    check_all(what, probes.collect()).await;
+/// From, to the service of which pod, and whether it is open with the policy about what comes in, and with the one about
+/// what goes out. Without policies all are.
+const WAYS: [(&str, &str, bool, bool); 9] = [
+    ("x/b", "x/a", true, true),
+    ("x/c", "x/a", false, true),
+    ("x/a", "x/b", false, false),
+    ("x/c", "x/b", false, false),
+    ("x/a", "x/a", true, true),
+    ("x/b", "x/b", true, true),
+    ("z/a", "x/a", false, true),
+    ("z/b", "x/b", false, true),
+    ("outside", "x/a", false, true),
+];
+
+async fn check(cluster: &Cluster, what: &str, is_open: impl Fn(bool, bool) -> bool) {
+    let mut probes = Vec::new();
+    for (from, to, with_ingress, with_egress) in WAYS {
+        let from = match from {
+            "outside" => cluster.network.outside.clone(),
+            pod => cluster.pod(pod),
+        };
+        let is_open = is_open(with_ingress, with_egress);
+        let each = services_of(&from, cluster, to).into_iter();
+        probes.extend(each.map(|probe| (probe, is_open)));
+    }
+    check_all(what, probes).await;
 }
+
+/// Ports are those of the pods, whatever those of the services are.
+const INGRESS: &str = "{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {pod: b}}}],
+    ports: [{port: 80}, {port: 80, protocol: UDP}, {port: 80, protocol: SCTP}]}]}";
+const EGRESS: &str = "{podSelector: {}, policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {pod: a}}}],
+    ports: [{port: 80}, {port: 80, protocol: UDP}, {port: 80, protocol: SCTP}]}]}";
 
 async fn services(cluster: &mut Cluster) {
     cluster.create_pods().await;
     cluster.start_agents().await;
     translate(cluster);
-    let all_open = [
-        ("x/b", "x/a", true),
-        ("x/c", "x/a", true),
-        ("x/a", "x/b", true),
-        ("x/a", "x/a", true),
-        ("x/b", "x/b", true),
-        ("z/a", "x/a", true),
-        ("z/b", "x/b", true),
-    ];
-    check(cluster, "no policies", &all_open).await;
-    cluster
-        .enforce(
-            "x/in",
-            "{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {pod: b}}}], ports: [{port: 80}, {port: 80, protocol: UDP}, {port: 80, protocol: SCTP}]}]}",
-        )
-        .await;
-    let by_ingress = [
-        ("x/b", "x/a", true),
-        ("x/c", "x/a", false),
-        ("x/a", "x/b", false),
-        ("x/a", "x/a", true),
-        ("x/b", "x/b", true),
-        ("z/a", "x/a", false),
-        ("z/b", "x/b", false),
-    ];
-    check(cluster, "what comes in", &by_ingress).await;
+    check(cluster, "no policies", |_, _| true).await;
+    cluster.enforce("x/in", INGRESS).await;
+    check(cluster, "what comes in", |with_ingress, _| with_ingress).await;
     cluster.lift("x/in").await;
-    cluster
-        .enforce(
-            "x/out",
-            "{podSelector: {}, policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {pod: a}}}]}]}",
-        )
-        .await;
-    let by_egress = [
-        ("x/b", "x/a", true),
-        ("x/c", "x/a", true),
-        ("x/a", "x/b", false),
-        ("x/a", "x/a", true),
-        ("x/b", "x/b", true),
-        ("z/a", "x/a", true),
-        ("z/b", "x/b", true),
-    ];
-    check(cluster, "what goes out", &by_egress).await;
+    cluster.enforce("x/out", EGRESS).await;
+    check(cluster, "what goes out", |_, with_egress| with_egress).await;
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 
+use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::network::{Network, Wiring};
@@ -38,7 +39,7 @@ pub(crate) fn can_run() -> bool {
 }
 
 fn missing() -> Option<String> {
-    if !rustix::process::geteuid().is_root() {
+    if !geteuid().is_root() {
         return Some("only root can make network namespaces".to_owned());
     }
     let trial = format!("rhumb-{}-trial", std::process::id());
@@ -68,4 +69,46 @@ fn problem_of(step: &[&str]) -> Option<String> {
         }
         Err(error) => Some(format!("{text}: {error}")),
     }
+}
+
+/// Once, before the first network is made.
+pub(crate) fn prepare_process() {
+    static FIRST: Once = Once::new();
+    FIRST.call_once(|| {
+        remove_leftovers();
+        raise_limit_of_files();
+    });
+}
+
+/// All ends of all connections are in this process.
+fn raise_limit_of_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    setrlimit(Resource::Nofile, raised).expect("a limit that is not raised beyond its maximum");
+}
+
+/// What a test left that was killed, with all that runs in it.
+fn remove_leftovers() {
+    let entries = std::fs::read_dir("/run/netns").into_iter().flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    for name in names.filter(|name| is_left(name)) {
+        let ids = Command::new("ip").args(["netns", "pids", &name]).output();
+        let ids = ids.map(|output| output.stdout).unwrap_or_default();
+        for id in String::from_utf8_lossy(&ids).lines() {
+            let _ = Command::new("kill").args(["-KILL", id]).status();
+        }
+        let _ = Command::new("ip").args(["netns", "del", &name]).status();
+    }
+}
+
+/// Whether a namespace is one of these tests, of a process that is no more or has had the number of this one.
+fn is_left(name: &str) -> bool {
+    let rest = name.strip_prefix("rhumb-");
+    let process = rest.and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+    process.is_some_and(|process| {
+        process == std::process::id() || !Path::new(&format!("/proc/{process}")).exists()
+    })
 }
