@@ -4,7 +4,7 @@ use crate::nft;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{0}")]
+    #[error(transparent)]
     Nft(#[from] nft::Error),
     #[error(
         "this process may not change the rules of the kernel: run it as root, or give it the capability CAP_NET_ADMIN"

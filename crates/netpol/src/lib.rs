@@ -26,6 +26,7 @@ mod versions;
 
 pub use engine::{Engine, Knowledge, Scope};
 pub use objects::{Namespace, NetworkPolicy, Pod};
+pub use versions::Features;
 
 use std::fmt;
 use std::net::IpAddr;

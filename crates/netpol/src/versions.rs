@@ -1,9 +1,9 @@
-//! Which release a policy needs, where its object does not say it.
+//! What a policy uses, and which release it needs where its object does not say it.
 //!
 //! The server has its own list (`rhumb_api::network_policies`). This one is of what the engine understands: a feature
 //! that only the server knows must not be taken for one that is enforced.
 
-use crate::objects::{Peer, PolicySpec, Port, Rule};
+use crate::objects::{Peer, PolicySpec, Port};
 
 /// Every version, in order.
 pub(crate) const ALL: [&str; 6] = ["1.3", "1.8", "1.9", "1.11", "1.12", "1.21"];
@@ -17,22 +17,76 @@ pub(crate) fn needed(spec: &PolicySpec) -> &str {
 }
 
 fn derive(spec: &PolicySpec) -> &'static str {
-    let ports = || rules(spec).flat_map(|rule| rule.ports.iter().flatten());
-    let is_sctp = |port: &Port| port.protocol.as_deref() == Some("SCTP");
-    let has_both = |peer: &Peer| peer.pod_selector.is_some() && peer.namespace_selector.is_some();
-    if ports().any(|port| port.end_port.is_some()) {
-        "1.21"
-    } else if ports().any(is_sctp) {
-        "1.12"
-    } else if peers(spec).any(has_both) {
-        "1.11"
-    } else if peers(spec).any(is_ipv6) {
-        "1.9"
-    } else if has_egress(spec) || peers(spec).any(|peer| peer.ip_block.is_some()) {
-        "1.8"
-    } else {
-        "1.3"
+    let mut used = FEATURES
+        .iter()
+        .rev()
+        .filter(|feature| (feature.is_used)(spec));
+    used.next().map_or(ALL[0], |newest| newest.version)
+}
+
+/// What policies can say beyond the first version, by the names that agents report.
+struct Feature {
+    name: &'static str,
+    version: &'static str,
+    is_used: fn(&PolicySpec) -> bool,
+}
+
+/// In the order of their versions.
+const FEATURES: [Feature; 6] = [
+    Feature {
+        name: "Egress",
+        version: "1.8",
+        is_used: has_egress,
+    },
+    Feature {
+        name: "IPBlock",
+        version: "1.8",
+        is_used: |spec| peers(spec).any(|peer| peer.ip_block.is_some()),
+    },
+    Feature {
+        name: "IPv6",
+        version: "1.9",
+        is_used: |spec| peers(spec).any(is_ipv6),
+    },
+    Feature {
+        name: "PodAndNamespaceSelector",
+        version: "1.11",
+        is_used: |spec| peers(spec).any(has_both),
+    },
+    Feature {
+        name: "SCTP",
+        version: "1.12",
+        is_used: |spec| ports(spec).any(|port| port.protocol.as_deref() == Some("SCTP")),
+    },
+    Feature {
+        name: "EndPort",
+        version: "1.21",
+        is_used: |spec| ports(spec).any(|port| port.end_port.is_some()),
+    },
+];
+
+/// The features that a policy uses: a bit for each.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Features(u8);
+
+impl Features {
+    pub fn of(spec: &PolicySpec) -> Features {
+        let used = FEATURES.iter().map(|feature| (feature.is_used)(spec));
+        let bits = used
+            .enumerate()
+            .map(|(at, is_used)| u8::from(is_used) << at);
+        Features(bits.sum())
     }
+
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let all = FEATURES.iter().enumerate();
+        let used = all.filter(move |(at, _)| self.0 & (1 << at) != 0);
+        used.map(|(_, feature)| feature.name)
+    }
+}
+
+fn has_both(peer: &Peer) -> bool {
+    peer.pod_selector.is_some() && peer.namespace_selector.is_some()
 }
 
 /// Types are always filled in, so only `Egress` among them says something.
@@ -48,8 +102,9 @@ fn is_ipv6(peer: &Peer) -> bool {
     texts.any(|text| text.contains(':'))
 }
 
-fn rules(spec: &PolicySpec) -> impl Iterator<Item = &Rule> {
-    spec.ingress.iter().chain(&spec.egress).flatten()
+fn ports(spec: &PolicySpec) -> impl Iterator<Item = &Port> {
+    let rules = spec.ingress.iter().chain(&spec.egress).flatten();
+    rules.flat_map(|rule| rule.ports.iter().flatten())
 }
 
 fn peers(spec: &PolicySpec) -> impl Iterator<Item = &Peer> {
@@ -71,6 +126,14 @@ mod tests {
         if read.min_version.is_none() {
             assert_eq!(network_policies::required(&spec), want, "{spec}");
         }
+        let catalog = network_policies::Catalog::builtin();
+        let used = catalog.used(&spec);
+        let used: Vec<&str> = used.iter().map(|used| used.feature.name).collect();
+        assert_eq!(
+            Features::of(&read).names().collect::<Vec<_>>(),
+            used,
+            "{spec}"
+        );
     }
 
     #[test]

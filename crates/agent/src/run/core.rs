@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::patience::Patience;
 use super::statement::Statement;
 use super::watches::{Heard, WAITING_MAX};
-use super::world::World;
+use super::world::{NodeState, World};
 use crate::metrics::Metrics;
 use crate::nft::{self, Kernel, Written};
 use crate::probe::System;
@@ -152,6 +152,12 @@ impl Core<'_> {
                 milliseconds = (now - self.began).as_millis(),
                 "the kernel has the rules"
             );
+            if self.world.node == NodeState::Unknown {
+                tracing::warn!(
+                    "the server has no node of this name: no pod is on it, and its report counts for nothing; \
+                     --node-name says which node this is"
+                );
+            }
         }
         self.statement.note_applied(self.world.engine.applied());
         self.statement

@@ -20,6 +20,7 @@ pub(super) fn state(policy: Part<'_>) -> State<'_> {
         ("Unsupported", current("Supported", "False")),
         ("Problem", current("Problem", "True")),
         ("Programmed", current("Programmed", "True")),
+        ("Failed", current("Programmed", "False")),
         ("Pending", conditions.condition("Programmed")),
         ("Supported", current("Supported", "True")),
     ];

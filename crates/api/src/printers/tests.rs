@@ -204,6 +204,11 @@ fn a_network_policy_shows_its_state_in_a_word() {
             "Programmed",
         ),
         (
+            json!([supported("True"), programmed("False")]),
+            "Failed",
+            "Programmed",
+        ),
+        (
             json!([condition("Programmed", "True", 1)]),
             "Pending",
             "Programmed",

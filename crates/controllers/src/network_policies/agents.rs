@@ -13,7 +13,7 @@ pub(super) struct Ability {
 }
 
 impl Ability {
-    /// Why a feature is not to be had.
+    /// Why a feature is not available.
     pub(super) fn lacks(&self, feature: &str) -> Option<&str> {
         let mut unimplemented = self.unimplemented.iter();
         let found = unimplemented.find(|own| own.feature == feature);

@@ -3,10 +3,10 @@
 //! Messages name what a person can act on, and no counts of pods: those change with every pod, and each change would be
 //! a write.
 
+use rhumb_netpol::Features;
 use rhumb_netpol::summary::Summary;
 
 use super::agents::{Ability, Agents};
-use super::features::Features;
 
 /// Longer messages are cut.
 const MESSAGE_BYTES_MAX: usize = 1024;
@@ -85,12 +85,22 @@ impl Condition {
     }
 }
 
+/// All reasons that are given for being programmed or not.
+pub(super) const PROGRAMMED_REASONS: [&str; 6] = [
+    "Applied",
+    "NoAgent",
+    "NodeProblem",
+    "NothingToApply",
+    "Pending",
+    "Unsupported",
+];
+
 /// What is known of a policy and of those who enforce it.
 pub(super) struct Facts<'a> {
     pub(super) summary: &'a Summary,
     pub(super) features: Features,
     pub(super) agents: &'a Agents,
-    /// Whether its status says something of being programmed already.
+    /// Whether its status says what agents told of it.
     pub(super) was_programmed: bool,
 }
 
@@ -177,7 +187,11 @@ fn unimplemented(facts: &Facts<'_>) -> Option<Condition> {
             .first()
             .and_then(|(_, ability)| ability.lacks(feature))?;
         let nodes = some(lacking.iter().map(|(node, _)| (*node).to_owned()))?;
-        Some(format!("{feature} is not to be had on {nodes}: {why}"))
+        let why = match why {
+            "" => String::new(),
+            why => format!(": {why}"),
+        };
+        Some(format!("{feature} is not available on {nodes}{why}"))
     });
     let missing: Vec<String> = missing.collect();
     (!missing.is_empty()).then(|| {

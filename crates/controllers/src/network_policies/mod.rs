@@ -15,7 +15,6 @@
 
 mod agents;
 mod conditions;
-mod features;
 mod standing;
 mod state;
 

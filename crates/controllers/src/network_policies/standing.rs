@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use rhumb_netpol::objects::{self, PolicyStatus};
 use serde_json::{Value, json};
 
-use super::conditions::{Condition, Status, Type};
+use super::conditions::{Condition, PROGRAMMED_REASONS, Status, Type};
 
 /// Our conditions as they stand, each as a digest: there is one of these for every policy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -16,6 +16,8 @@ struct Stands {
     status: Status,
     /// Of everything but the type and the time.
     digest: u64,
+    /// Whether its reason is one of those that are given here: others may enforce policies, and say so.
+    is_ours: bool,
 }
 
 impl Standing {
@@ -31,8 +33,9 @@ impl Standing {
         self.0[type_ as usize]
     }
 
-    pub(super) fn has(&self, type_: Type) -> bool {
-        self.of_type(type_).is_some()
+    /// Whether it says of a type what was written here.
+    pub(super) fn has_own(&self, type_: Type) -> bool {
+        self.of_type(type_).is_some_and(|stands| stands.is_ours)
     }
 
     /// Those conditions that do not stand as they should.
@@ -56,13 +59,13 @@ impl Stands {
         let mut statuses = statuses.into_iter();
         let status = statuses.find(|status| status.name() == condition.status)?;
         condition.last_transition_time.as_ref()?;
-        let digest = digest(
+        let reason = condition.reason.as_deref()?;
+        let message = condition.message.as_deref()?;
+        Some(Stands {
             status,
-            condition.reason.as_deref()?,
-            condition.message.as_deref()?,
-            condition.observed_generation?,
-        );
-        Some(Stands { status, digest })
+            digest: digest(status, reason, message, condition.observed_generation?),
+            is_ours: PROGRAMMED_REASONS.contains(&reason),
+        })
     }
 
     fn from(condition: &Condition, generation: i64) -> Stands {
@@ -75,6 +78,7 @@ impl Stands {
         Stands {
             status: *status,
             digest: digest(*status, reason, message, generation),
+            is_ours: PROGRAMMED_REASONS.contains(reason),
         }
     }
 }

@@ -10,11 +10,10 @@ use kube::api::{ObjectMeta, PartialObjectMeta};
 use kube::runtime::watcher::Event;
 use kube::{Resource, ResourceExt};
 use rhumb_netpol::report::NetworkPolicyNode;
-use rhumb_netpol::{Engine, Knowledge, Name, Namespace, NetworkPolicy, Pod, Scope};
+use rhumb_netpol::{Engine, Features, Knowledge, Name, Namespace, NetworkPolicy, Pod, Scope};
 use tokio::time::Instant;
 
 use super::agents::{Agents, Change, Stray};
-use super::features::Features;
 use super::standing::Standing;
 pub(super) use look::Look;
 

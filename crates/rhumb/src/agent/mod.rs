@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::{ArgAction, Args};
 use rhumb_agent::metrics::Metrics;
 use rhumb_agent::nft::Table;
@@ -145,20 +145,30 @@ fn removal(table: &Table) -> String {
     }
 }
 
-/// The report goes first: it must not say of rules that are gone that they are there.
+/// The report goes first: it must not say of rules that are gone that they are there. Rules go also where it cannot.
 async fn clean_up(command: Command) -> Result<()> {
     let node = command.node_name()?;
-    match timeout(FORGET_MAX, forget(&command, &node)).await {
-        Ok(Ok(true)) => println!("the report of node {node} is deleted"),
-        Ok(Ok(false)) => println!("there is no report of node {node}"),
-        Ok(Err(error)) => println!("the report of node {node} is not deleted: {error:#}"),
-        Err(_) => println!("the report of node {node} is not deleted: the server does not answer"),
+    let forgotten = match timeout(FORGET_MAX, forget(&command, &node)).await {
+        Ok(forgotten) => forgotten,
+        Err(_) => Err(anyhow!("the server does not answer")),
+    };
+    match &forgotten {
+        Ok(true) => println!("the report of node {node} is deleted"),
+        Ok(false) => println!("there is no report of node {node}"),
+        Err(_) => {}
     }
     let table = &command.table;
     match rhumb_agent::clean_up(&command.nft, table).await? {
         true => println!("the table {table} is removed from the kernel"),
         false => println!("there is no table {table} in the kernel"),
     }
+    let what = || {
+        format!(
+            "the report of node {node} is not deleted, and policies count as in force there until it is (kubectl delete \
+             networkpolicynodes {node})"
+        )
+    };
+    forgotten.with_context(what)?;
     Ok(())
 }
 

@@ -212,7 +212,7 @@ async fn a_policy_is_supported_if_the_agents_it_is_for_know_and_have_what_it_use
     let ignored =
         "False/Unsupported: there are nodes that do not know the version it needs: see Supported";
     until_said(&client, "range", "Programmed", ignored).await;
-    let lacking = "False/Unimplemented: SCTP is not to be had on a: the kernel has none";
+    let lacking = "False/Unimplemented: SCTP is not available on a: the kernel has none";
     until_said(&client, "sctp", "Supported", lacking).await;
 
     for node in ["a", "b"] {

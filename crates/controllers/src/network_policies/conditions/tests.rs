@@ -186,7 +186,12 @@ fn what_a_node_knows_but_does_not_have_is_unimplemented() {
         ("c", without(&["SCTP", "IPv6"])),
         ("d", without(&["SCTP"])),
         ("e", without(&["SCTP"])),
+        (
+            "f",
+            with(knows(&OLD), "unimplemented", json!([{"feature": "Egress"}])),
+        ),
     ]);
+    let egress = uses(json!({"policyTypes": ["Egress"]}));
     let both = uses(json!({
         "ingress": [{"ports": [{"protocol": "SCTP"}], "from": [{"ipBlock": {"cidr": "fd00::/8"}}]}],
     }));
@@ -197,18 +202,23 @@ fn what_a_node_knows_but_does_not_have_is_unimplemented() {
         (
             sctp(),
             vec!["a", "b"],
-            "False/Unimplemented: SCTP is not to be had on b: no SCTP in the kernel",
+            "False/Unimplemented: SCTP is not available on b: no SCTP in the kernel",
         ),
         (
             both,
             vec!["b", "c"],
-            "False/Unimplemented: IPv6 is not to be had on c: no IPv6 in the kernel; SCTP is not to be had on b, c: no \
+            "False/Unimplemented: IPv6 is not available on c: no IPv6 in the kernel; SCTP is not available on b, c: no \
              SCTP in the kernel",
+        ),
+        (
+            egress,
+            vec!["a", "f"],
+            "False/Unimplemented: Egress is not available on f",
         ),
         (
             sctp(),
             vec![],
-            "False/Unimplemented: SCTP is not to be had on b, c, d and 1 more: no SCTP in the kernel",
+            "False/Unimplemented: SCTP is not available on b, c, d and 1 more: no SCTP in the kernel",
         ),
     ] {
         let summary = summary(&nodes);

@@ -68,7 +68,7 @@ impl State {
             summary: &summary,
             features: known.features,
             agents: &self.agents,
-            was_programmed: known.standing.has(Type::Programmed),
+            was_programmed: known.standing.has_own(Type::Programmed),
         });
         let write = Write {
             uid: known.uid.clone(),

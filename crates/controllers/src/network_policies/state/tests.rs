@@ -436,3 +436,30 @@ fn reports_of_nodes_that_are_not_there_are_looked_at_in_time() {
     assert!(state.stray("a").is_none());
     assert_eq!(state.look(&Name::new("ns", "p"), begun), Look::Nothing);
 }
+
+#[test]
+fn what_others_say_of_being_programmed_is_left_alone_where_no_agent_reports() {
+    let begun = Instant::now();
+    let said = |reason: &str| {
+        let mut policy = policy("p", 1);
+        policy.status = serde_json::from_value(json!({"conditions": [{
+            "type": "Programmed",
+            "status": "True",
+            "reason": reason,
+            "message": "by whoever enforces it",
+            "observedGeneration": 1,
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }]}))
+        .unwrap();
+        let lists = Lists {
+            policies: vec![policy],
+            nodes: vec![node("a")],
+            ..Lists::default()
+        };
+        let mut state = read(lists, begun);
+        writes(&mut state, begun + SETTLE)
+    };
+    let is_about = |writes: &[String]| writes.iter().any(|it| it.starts_with("Programmed"));
+    assert!(!is_about(&said("Enforced")));
+    assert!(is_about(&said("Applied")), "of an agent that is gone");
+}
