@@ -84,6 +84,9 @@ fn rules(direction: Direction) -> Vec<String> {
         rules.extend(all.map(|packet| format!("{packet} drop")));
     }
     rules.push("ct state related meta l4proto { icmp, ipv6-icmp } accept".to_owned());
+    if direction == Direction::Egress {
+        rules.extend(FAMILIES.iter().flat_map(|family| unknown(*family)));
+    }
     let mut each = |rule: &dyn Fn(&str, Family) -> String| {
         rules.extend(FAMILIES.map(|family| rule(names::header(family), family)));
     };
@@ -97,9 +100,6 @@ fn rules(direction: Direction) -> Vec<String> {
         format!("ct direction reply {ip} {back} vmap @{map}")
     });
     rules.push("ct direction reply accept".to_owned());
-    if direction == Direction::Egress {
-        rules.extend(FAMILIES.iter().flat_map(|family| unknown(*family)));
-    }
     for family in FAMILIES {
         let map = names::Dispatch(direction, family);
         rules.push(format!("{} {there} vmap @{map}", names::header(family)));
@@ -107,7 +107,8 @@ fn rules(direction: Direction) -> Vec<String> {
     rules
 }
 
-/// Pods that are not known yet wait. Every packet comes by here once, so the other chain need not ask again.
+/// Pods that are not known yet wait, and those that have come to their end are heard no more, replies included. Every
+/// packet comes by here once, so the other chain need not ask again.
 fn unknown(family: Family) -> [String; 2] {
     let (ip, digit) = (names::header(family), names::digit(family));
     ["saddr", "daddr"]
