@@ -9,7 +9,7 @@ use crate::matrix::Meaning;
 use crate::network::Wiring;
 use crate::objects::{PODS, plan};
 use crate::probe::{Probe, all_are_closed, all_are_open, between};
-use crate::talk::Talk;
+use crate::talk::{Talk, all_are_cut};
 
 const WEB: (Protocol, u16) = (Protocol::Tcp, 80);
 /// Some of each kind.
@@ -90,9 +90,7 @@ fn a_pod_that_has_an_address_of_one_that_finished_has_none_of_its_rights() {
                 .becomes(false)
                 .await;
         }
-        for talk in &talks {
-            talk.is_cut().await;
-        }
+        all_are_cut(&talks).await;
 
         let second = plan("z/q", PODS[6].node, PODS[6].host);
         cluster.network.remove_pod(&first);

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, socket_with};
 use tokio::net::UdpSocket;
 use tokio::time::{Instant, timeout};
@@ -80,14 +81,20 @@ async fn outcome(from: &Arc<Site>, message: Message, patience: Duration) -> Opti
     sent.expect("a task").err().map(|error| error.kind())
 }
 
-async fn check(cluster: &Cluster, what: &str, messages: &[(&str, Message, Option<io::ErrorKind>)]) {
-    for (from, message, expected) in messages {
-        let is_silence = *expected == Some(io::ErrorKind::TimedOut);
-        let patience = if is_silence { SILENCE } else { PATIENCE };
+type Expected<'a> = (&'a str, Message, Option<io::ErrorKind>);
+
+async fn check(cluster: &Cluster, what: &str, messages: &[Expected<'_>]) {
+    let each = messages.iter().map(async |(from, message, expected)| {
+        let patience = if *expected == SILENT {
+            SILENCE
+        } else {
+            PATIENCE
+        };
         let came = outcome(&cluster.pod(from), message.clone(), patience).await;
         let (source, target) = (message.source, message.target);
         assert_eq!(came, *expected, "{what}: {source} to {target}");
-    }
+    });
+    join_all(each).await;
 }
 
 const ANSWER: Option<io::ErrorKind> = None;

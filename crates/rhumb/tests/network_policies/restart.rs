@@ -8,7 +8,7 @@ use crate::knocking::Knocking;
 use crate::matrix::Meaning;
 use crate::network::Wiring;
 use crate::probe::{all_are_closed, all_are_open, between};
-use crate::talk::Talk;
+use crate::talk::{Talk, all_are_cut, all_go_on};
 
 const ONLY_BLUE: &str = "{podSelector: {matchLabels: {pod: a}}, ingress: [{from: [{namespaceSelector: {matchLabels: {team: blue}}}]}]}";
 
@@ -40,9 +40,7 @@ impl Traffic {
         for knocking in &self.forbidden {
             knocking.some_more(TRIES).await;
         }
-        for talk in &self.allowed {
-            talk.goes_on().await;
-        }
+        all_go_on(&self.allowed).await;
         let new = between(&cluster.pod("y/a"), &cluster.pod("x/a"));
         all_are_open("new connections", new).await;
         for knocking in &self.forbidden {
@@ -121,8 +119,6 @@ fn rules_hold_while_the_server_is_down_and_follow_it_when_it_is_back() {
         traffic.obeys(cluster).await;
         cluster.change_policy("x/p", json!({"ingress": []})).await;
         cluster.programmed("x/p").await;
-        for talk in &traffic.allowed {
-            talk.is_cut().await;
-        }
+        all_are_cut(&traffic.allowed).await;
     });
 }

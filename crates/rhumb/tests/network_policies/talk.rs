@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UdpSocket;
 use tokio::sync::oneshot;
@@ -136,4 +137,12 @@ impl Talk {
         let heard = self.heard.load(Ordering::SeqCst);
         assert!(heard <= said, "{} is not cut", self.what);
     }
+}
+
+pub(crate) async fn all_go_on(talks: &[Talk]) {
+    join_all(talks.iter().map(Talk::goes_on)).await;
+}
+
+pub(crate) async fn all_are_cut(talks: &[Talk]) {
+    join_all(talks.iter().map(Talk::is_cut)).await;
 }

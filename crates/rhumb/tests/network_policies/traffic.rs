@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use futures_util::future::join_all;
-
 use crate::cluster::{Cluster, with_cluster};
 use crate::network::Wiring;
 use crate::probe::{Probe, all_are_closed, all_are_open, between};
 use crate::site::Site;
-use crate::talk::Talk;
+use crate::talk::{Talk, all_are_cut, all_go_on};
 
 /// Of each kind, by both families.
 async fn talks(from: &Arc<Site>, to: &Arc<Site>) -> Vec<Talk> {
@@ -19,14 +17,6 @@ async fn talks(from: &Arc<Site>, to: &Arc<Site>) -> Vec<Talk> {
         talks.push(Talk::stream(from, to, is_v4).await);
     }
     talks
-}
-
-async fn all_are_cut(talks: &[Talk]) {
-    join_all(talks.iter().map(Talk::is_cut)).await;
-}
-
-async fn all_go_on(talks: &[Talk]) {
-    join_all(talks.iter().map(Talk::goes_on)).await;
 }
 
 /// From the moment that the policy is programmed, the connections that it forbids are silent both ways; nobody else
