@@ -1,9 +1,9 @@
 //! What is allowed whatever policies say, and what the network itself needs.
 
 use crate::cluster::{Cluster, with_cluster};
-use crate::network::Wiring;
 use crate::objects::PODS;
 use crate::probe::{all_are_closed, all_are_open, between};
+use crate::wiring::Wiring;
 
 const DENY_ALL: &str = "{podSelector: {}, policyTypes: [Ingress, Egress]}";
 

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::network::{Network, Wiring};
+use crate::network::Network;
 use crate::probe::{all_are_closed, all_are_open, between, check_all};
 use crate::setting::with_network;
 use crate::site::Site;
+use crate::wiring::Wiring;
 
 /// Two on one node, one on another.
 async fn three_pods(network: &mut Network) -> [Arc<Site>; 3] {

@@ -11,10 +11,11 @@ use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
 use crate::agent::Agent;
-use crate::network::{CONTROL_ADDRESS, NODES, Network, Wiring};
+use crate::network::{CONTROL_ADDRESS, NODES, Network};
 use crate::program::{self, Program};
 use crate::setting::{can_run, runtime};
 use crate::site::Site;
+use crate::wiring::Wiring;
 
 /// Far longer than anything here takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

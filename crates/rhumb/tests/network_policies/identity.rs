@@ -6,10 +6,10 @@ use serde_json::json;
 use crate::cluster::with_cluster;
 use crate::knocking::Knocking;
 use crate::matrix::Meaning;
-use crate::network::Wiring;
 use crate::objects::{PODS, plan};
 use crate::probe::{Probe, all_are_closed, all_are_open, between};
 use crate::talk::{Talk, all_are_cut};
+use crate::wiring::Wiring;
 
 const WEB: (Protocol, u16) = (Protocol::Tcp, 80);
 /// Some of each kind.

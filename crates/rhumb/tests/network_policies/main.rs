@@ -21,11 +21,13 @@ mod sctp;
 mod setting;
 mod site;
 mod talk;
+mod wiring;
 
 // The tests.
 mod always;
 mod bare;
 mod identity;
+mod link;
 mod packets;
 mod programmed;
 mod repair;

@@ -14,17 +14,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::probe::serve;
 use crate::setting::prepare_process;
 use crate::site::{Site, feed};
+use crate::wiring::{self, Wiring, node_address, pod_address, pod_subnet};
 
 pub(crate) const NODES: [&str; 2] = ["node-a", "node-b"];
-
-/// How pods are joined to their node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wiring {
-    /// By a bridge, so that those of one node reach each other without being routed.
-    Bridged,
-    /// Each by a link of its own, with nobody else in its network: everything is routed.
-    Routed,
-}
 
 #[derive(Debug)]
 pub(crate) struct Network {
@@ -48,10 +40,8 @@ impl Network {
         let prefix = format!("rhumb-{}-{number}", std::process::id());
         let make = |name: &str, addresses: &[String]| make_site(&prefix, name, addresses);
         let node = |(index, &name): (usize, &&str)| {
-            make(
-                name,
-                &[node_address(index, true), node_address(index, false)],
-            )
+            let addresses = [true, false].map(|is_v4| node_address(index, is_v4));
+            make(name, &addresses)
         };
         let outside = [
             "203.0.113.10",
@@ -134,13 +124,7 @@ impl Network {
                 ("bridge/bridge-nf-call-iptables", "1"),
                 ("bridge/bridge-nf-call-ip6tables", "1"),
             ]);
-            let (gateway4, gateway6) = (pod_address(index, 1, true), pod_address(index, 1, false));
-            node.ip(&format!(
-                "link add cni0 type bridge\n\
-                 link set cni0 up\n\
-                 addr add {gateway4}/24 dev cni0\n\
-                 addr add {gateway6}/64 dev cni0 nodad\n"
-            ));
+            node.ip(&wiring::bridge(index));
         }
     }
 
@@ -148,53 +132,21 @@ impl Network {
     pub(crate) async fn add_pod(&mut self, node: usize, name: &str, host: u32) -> Arc<Site> {
         self.links += 1;
         let link = format!("pod{}", self.links);
-        let addresses = [
-            pod_address(node, host, true),
-            pod_address(node, host, false),
-        ];
+        let addresses = [true, false].map(|is_v4| pod_address(node, host, is_v4));
         let hidden = format!("{}-{}", self.links, name.replace('/', "-"));
         let mut pod = make_namespace(&self.prefix, &hidden, &addresses);
         pod.name = name.to_owned();
         let pod = Arc::new(pod);
         let namespace = &pod.namespace;
         let [v4, v6] = &addresses;
-        let at_node = match self.wiring {
-            // A pod may reach itself through a service, by the port that it came from.
-            Wiring::Bridged => format!(
-                "link set {link} master cni0 up\n\
-                 link set {link} type bridge_slave hairpin on\n"
-            ),
-            Wiring::Routed => format!(
-                "link set {link} up\n\
-                 addr add {LINK_GATEWAY4}/32 dev {link}\n\
-                 addr add {LINK_GATEWAY6}/64 dev {link} nodad\n\
-                 route replace {v4}/32 dev {link}\n\
-                 route replace {v6}/128 dev {link}\n"
-            ),
-        };
         self.nodes[node].ip(&format!(
-            "link add {link} type veth peer name eth0 netns {namespace}\n{at_node}"
+            "link add {link} type veth peer name eth0 netns {namespace}\n{}",
+            self.wiring.at_node(&link, v4, v6)
         ));
-        let begin = "link set lo up\nlink set eth0 up\n";
-        pod.ip(&match self.wiring {
-            Wiring::Bridged => format!(
-                "{begin}\
-                 addr add {v4}/24 dev eth0\n\
-                 addr add {v6}/64 dev eth0 nodad\n\
-                 route add default via {}\n\
-                 route add default via {}\n",
-                pod_address(node, 1, true),
-                pod_address(node, 1, false),
-            ),
-            Wiring::Routed => format!(
-                "{begin}\
-                 addr add {v4}/32 dev eth0\n\
-                 addr add {v6}/128 dev eth0 nodad\n\
-                 route add {LINK_GATEWAY4} dev eth0\n\
-                 route add default via {LINK_GATEWAY4} dev eth0\n\
-                 route add default via {LINK_GATEWAY6} dev eth0\n"
-            ),
-        });
+        pod.ip(&format!(
+            "link set lo up\nlink set eth0 up\n{}",
+            self.wiring.at_pod(node, v4, v6)
+        ));
         serve(&pod).await;
         self.pods.push(pod.clone());
         pod
@@ -232,34 +184,6 @@ const UNDERLAY: [&str; 4] = [
     "fd18::/64",
     "2001:db8::/64",
 ];
-const LINK_GATEWAY4: &str = "169.254.1.1";
-const LINK_GATEWAY6: &str = "fe80::1";
-
-pub(crate) fn node_address(index: usize, is_v4: bool) -> String {
-    let host = index + 11;
-    if is_v4 {
-        format!("172.18.0.{host}")
-    } else {
-        format!("fd18::{host}")
-    }
-}
-
-pub(crate) fn pod_subnet(node: usize, is_v4: bool) -> String {
-    if is_v4 {
-        format!("10.244.{}.0/24", node + 1)
-    } else {
-        format!("fd44:{}::/64", node + 1)
-    }
-}
-
-pub(crate) fn pod_address(node: usize, host: u32, is_v4: bool) -> String {
-    if is_v4 {
-        format!("10.244.{}.{host}", node + 1)
-    } else {
-        format!("fd44:{}::{host}", node + 1)
-    }
-}
-
 fn make_site(prefix: &str, name: &str, addresses: &[String]) -> Arc<Site> {
     Arc::new(make_namespace(prefix, name, addresses))
 }

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, until};
 use crate::make::object;
-use crate::network::{NODES, node_address, pod_address, pod_subnet};
+use crate::network::NODES;
+use crate::wiring::{node_address, pod_address, pod_subnet};
 
 /// A pod as the network and the server know it.
 #[derive(Debug, Clone, Copy)]

@@ -11,8 +11,8 @@ use tokio::net::UdpSocket;
 use tokio::time::{Instant, timeout};
 
 use crate::cluster::{Cluster, PATIENCE, with_cluster};
-use crate::network::Wiring;
 use crate::site::Site;
+use crate::wiring::Wiring;
 
 /// Who is let through is answered in far less.
 const SILENCE: Duration = Duration::from_millis(350);

@@ -6,8 +6,8 @@ use rhumb_netpol::Protocol;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, with_cluster};
-use crate::network::Wiring;
 use crate::probe::{Probe, between, check_all};
+use crate::wiring::Wiring;
 
 const ROUNDS: usize = 20;
 
@@ -39,7 +39,7 @@ fn traffic_obeys_a_policy_from_the_moment_that_it_is_programmed() {
     });
 }
 
-/// By kubectl in every fourth round, where there is one, as people do it.
+/// By kubectl in half of the rounds, where there is one, as people do it.
 async fn wait(cluster: &Cluster, round: usize) {
     let arguments = "wait --for=condition=Programmed netpol/p -n x --timeout=60s";
     if round % 4 >= 2 || !has_kubectl() {

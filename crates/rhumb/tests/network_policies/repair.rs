@@ -7,8 +7,8 @@ use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
 
 use crate::agent::{Agent, run_agent};
 use crate::cluster::{Cluster, with_cluster};
-use crate::network::Wiring;
 use crate::probe::{Probe, all_are_closed, all_are_open, between};
+use crate::wiring::Wiring;
 
 const DENY: &str = "{podSelector: {}, policyTypes: [Ingress]}";
 

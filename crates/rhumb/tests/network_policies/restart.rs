@@ -6,9 +6,9 @@ use crate::agent::Agent;
 use crate::cluster::{Cluster, with_cluster};
 use crate::knocking::Knocking;
 use crate::matrix::Meaning;
-use crate::network::Wiring;
 use crate::probe::{all_are_closed, all_are_open, between};
 use crate::talk::{Talk, all_are_cut, all_go_on};
+use crate::wiring::Wiring;
 
 const ONLY_BLUE: &str = "{podSelector: {matchLabels: {pod: a}}, ingress: [{from: [{namespaceSelector: {matchLabels: {team: blue}}}]}]}";
 

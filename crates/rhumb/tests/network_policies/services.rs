@@ -6,9 +6,9 @@ use std::sync::Arc;
 use rhumb_netpol::Protocol;
 
 use crate::cluster::{Cluster, with_cluster};
-use crate::network::Wiring;
 use crate::probe::{Probe, check_all};
 use crate::site::Site;
+use crate::wiring::Wiring;
 
 /// One for each pod that is served; the port is 1000 of all protocols, and the pod's is 80.
 const SERVICES: [(&str, &str, &str); 2] = [

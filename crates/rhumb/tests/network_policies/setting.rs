@@ -8,7 +8,8 @@ use std::sync::{Once, OnceLock};
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::network::{Network, Wiring};
+use crate::network::Network;
+use crate::wiring::Wiring;
 
 /// Runs a test in a network of its own, if networks can be made.
 pub(crate) fn with_network(wiring: Wiring, test: impl AsyncFnOnce(&mut Network)) {

@@ -8,9 +8,9 @@ use rhumb_netpol::Protocol;
 
 use crate::cluster::{Cluster, with_cluster};
 use crate::matrix::Meaning;
-use crate::network::Wiring;
 use crate::rows::{BLOCKS, EGRESS, PEERS, PORTS, Row};
 use crate::site::Site;
+use crate::wiring::Wiring;
 
 /// In one cluster, each instead of the one before.
 fn check_table(wiring: Wiring, rows: impl IntoIterator<Item = &'static Row> + Send) {

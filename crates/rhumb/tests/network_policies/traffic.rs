@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::cluster::{Cluster, with_cluster};
-use crate::network::Wiring;
 use crate::probe::{Probe, all_are_closed, all_are_open, between};
 use crate::site::Site;
 use crate::talk::{Talk, all_are_cut, all_go_on};
+use crate::wiring::Wiring;
 
 /// Of each kind, by both families.
 async fn talks(from: &Arc<Site>, to: &Arc<Site>) -> Vec<Talk> {
