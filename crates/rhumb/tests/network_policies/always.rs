@@ -1,9 +1,8 @@
 //! What is allowed whatever policies say, and what the network itself needs.
 
-use crate::cluster::{Cluster, with_cluster};
+use crate::cluster::{Cluster, with_each_wiring};
 use crate::objects::PODS;
 use crate::probe::{all_are_closed, all_are_open, between};
-use crate::wiring::Wiring;
 
 const DENY_ALL: &str = "{podSelector: {}, policyTypes: [Ingress, Egress]}";
 
@@ -53,11 +52,6 @@ async fn always(cluster: &mut Cluster) {
 }
 
 #[test]
-fn pods_reach_themselves_and_their_node_under_any_policy_over_bridges() {
-    with_cluster(Wiring::Bridged, always);
-}
-
-#[test]
-fn pods_reach_themselves_and_their_node_under_any_policy_where_everything_is_routed() {
-    with_cluster(Wiring::Routed, always);
+fn pods_reach_themselves_and_their_node_under_any_policy() {
+    with_each_wiring(always);
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -57,6 +58,18 @@ pub(crate) fn with_cluster(wiring: Wiring, test: impl AsyncFnOnce(&mut Cluster) 
             test(&mut cluster).await;
         });
     });
+}
+
+/// On two clusters at the same time, one of each wiring.
+pub(crate) fn with_each_wiring(test: impl AsyncFn(&mut Cluster) + Sync) {
+    if can_run() {
+        let test = &test;
+        thread::scope(|scope| {
+            for wiring in [Wiring::Bridged, Wiring::Routed] {
+                scope.spawn(move || with_cluster(wiring, test));
+            }
+        });
+    }
 }
 
 impl Cluster {
@@ -115,7 +128,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if thread::panicking() {
             for (agent, node) in self.agents.iter().zip(&self.network.nodes) {
                 println!("--- the agent of {}:\n{}", node.name, agent.log());
                 println!("--- the rules of {}:\n{}", node.name, node.ruleset());

@@ -10,9 +10,8 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, socket_
 use tokio::net::UdpSocket;
 use tokio::time::{Instant, timeout};
 
-use crate::cluster::{Cluster, PATIENCE, with_cluster};
+use crate::cluster::{Cluster, PATIENCE, with_each_wiring};
 use crate::site::Site;
-use crate::wiring::Wiring;
 
 /// Who is let through is answered in far less.
 const SILENCE: Duration = Duration::from_millis(350);
@@ -149,11 +148,6 @@ async fn uncommon(cluster: &mut Cluster) {
 }
 
 #[test]
-fn pieces_echoes_and_errors_obey_policies_over_bridges() {
-    with_cluster(Wiring::Bridged, uncommon);
-}
-
-#[test]
-fn pieces_echoes_and_errors_obey_policies_where_everything_is_routed() {
-    with_cluster(Wiring::Routed, uncommon);
+fn pieces_echoes_and_errors_obey_policies() {
+    with_each_wiring(uncommon);
 }

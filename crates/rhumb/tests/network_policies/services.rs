@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use rhumb_netpol::Protocol;
 
-use crate::cluster::{Cluster, with_cluster};
+use crate::cluster::{Cluster, with_each_wiring};
 use crate::probe::{Probe, check_all};
 use crate::site::Site;
-use crate::wiring::Wiring;
 
 /// One for each pod that is served; the port is 1000 of all protocols, and the pod's is 80.
 const SERVICES: [(&str, &str, &str); 2] = [
@@ -115,11 +114,6 @@ async fn services(cluster: &mut Cluster) {
 }
 
 #[test]
-fn policies_see_the_pods_behind_a_service_and_replies_pass_over_bridges() {
-    with_cluster(Wiring::Bridged, services);
-}
-
-#[test]
-fn policies_see_the_pods_behind_a_service_and_replies_pass_where_everything_is_routed() {
-    with_cluster(Wiring::Routed, services);
+fn policies_see_the_pods_behind_a_service_and_replies_pass() {
+    with_each_wiring(services);
 }

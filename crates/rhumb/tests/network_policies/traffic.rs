@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::cluster::{Cluster, with_cluster};
+use crate::cluster::{Cluster, with_each_wiring};
 use crate::probe::{Probe, all_are_closed, all_are_open, between};
 use crate::site::Site;
 use crate::talk::{Talk, all_are_cut, all_go_on};
-use crate::wiring::Wiring;
 
 /// Of each kind, by both families.
 async fn talks(from: &Arc<Site>, to: &Arc<Site>) -> Vec<Talk> {
@@ -62,11 +61,6 @@ async fn cut_both_ways(cluster: &mut Cluster) {
 }
 
 #[test]
-fn connections_that_a_new_policy_forbids_are_cut_and_others_go_on_over_bridges() {
-    with_cluster(Wiring::Bridged, cut_both_ways);
-}
-
-#[test]
-fn connections_that_a_new_policy_forbids_are_cut_and_others_go_on_where_everything_is_routed() {
-    with_cluster(Wiring::Routed, cut_both_ways);
+fn connections_that_a_new_policy_forbids_are_cut_and_others_go_on() {
+    with_each_wiring(cut_both_ways);
 }
