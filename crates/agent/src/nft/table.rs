@@ -95,7 +95,9 @@ impl Table {
         held: Option<&Held>,
     ) -> String {
         let mut script = Script::default();
-        script.line(format_args!("get element {self} marker {{ {marker} }}"));
+        for verb in ["delete", "add"] {
+            script.line(format_args!("{verb} element {self} marker {{ {marker} }}"));
+        }
         self.change_sets(&mut script, changes);
         self.change_chains(&mut script, changes);
         self.change_dispatch(&mut script, changes, program);

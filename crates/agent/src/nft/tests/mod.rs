@@ -335,7 +335,8 @@ fn redirect(of: &[(Direction, &str, Redirection)]) -> Changes {
 fn update(changes: &Changes, program: &Program, held: Option<&Held>) -> String {
     let marker = Marker::of(0x2a_0002);
     let script = table().update(marker, changes, program, held);
-    let guard = "get element inet t marker { 0x2a0002 }\n";
+    let guard =
+        "delete element inet t marker { 0x2a0002 }\nadd element inet t marker { 0x2a0002 }\n";
     let rest = script.strip_prefix(guard);
     rest.expect("a look at the marker").to_owned()
 }
