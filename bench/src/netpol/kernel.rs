@@ -18,7 +18,7 @@ use tokio::time::sleep;
 
 use super::cluster::{Cluster, address4, namespace, node_name, pod_name, policy_name};
 use super::compute::Size;
-use super::inside::NetworkNamespace;
+use super::inside::{NetworkNamespace, carry_out};
 use crate::client::{Connection, Endpoint};
 use crate::servers::{Choice, Server, cpu_of, peak_resident_bytes};
 use crate::stats::Percentiles;
@@ -142,7 +142,25 @@ impl Monitor {
                 }
             }
         });
-        Ok(Self { process, lines })
+        let monitor = Self { process, lines };
+        monitor.wait()?;
+        Ok(monitor)
+    }
+
+    /// Until it tells of what happens: before, it reads all that there is.
+    fn wait(&self) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            for verb in ["add", "delete"] {
+                carry_out(Command::new("nft").args([verb, "table", "inet", "monitored"]))?;
+            }
+            while let Ok((_, line)) = self.lines.recv_timeout(PAUSE) {
+                if has_word(&line, "monitored") {
+                    return Ok(());
+                }
+            }
+            ensure!(begun.elapsed() < PATIENCE, "nft monitor tells nothing");
+        }
     }
 
     /// When it first said a line about this, which is not part of a longer word.
