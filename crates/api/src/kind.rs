@@ -129,7 +129,32 @@ pub enum Generation {
 #[derive(Debug, Clone, Copy)]
 pub struct Selectable {
     pub name: &'static str,
-    pub value: fn(&Object) -> String,
+    pub value: Selected,
+}
+
+/// What the value of a selectable field is, by paths such as `spec.nodeName` or `type`: at most two names deep.
+#[derive(Debug, Clone, Copy)]
+pub enum Selected {
+    /// A text; empty if it is absent.
+    Text(&'static str),
+    /// The first of several texts that is not empty.
+    FirstOf(&'static [&'static str]),
+    /// Whether something is true.
+    Flag(&'static str),
+    /// A number; 0 if it is absent.
+    Count(&'static str),
+}
+
+impl Selected {
+    /// All that it depends on.
+    pub fn paths(&self) -> &[&'static str] {
+        match self {
+            Selected::Text(path) | Selected::Flag(path) | Selected::Count(path) => {
+                std::slice::from_ref(path)
+            }
+            Selected::FirstOf(paths) => paths,
+        }
+    }
 }
 
 #[derive(Debug, Clone)]

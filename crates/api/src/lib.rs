@@ -24,6 +24,7 @@ pub mod kind;
 pub mod kinds;
 pub mod metadata;
 pub mod network_policies;
+pub mod outline;
 pub mod partial;
 pub mod pods;
 pub mod printers;
@@ -38,10 +39,11 @@ mod workloads;
 
 pub use gates::Gates;
 pub use kind::{
-    Conversion, Generation, Kind, KnownFieldsOnly, Mend, NameRule, Scope, Selectable, Served,
-    Subresource, SubresourceKind, Verb, Writes,
+    Conversion, Generation, Kind, KnownFieldsOnly, Mend, NameRule, Scope, Selectable, Selected,
+    Served, Subresource, SubresourceKind, Verb, Writes,
 };
 pub use kinds::service_allocation;
+pub use outline::Outline;
 pub use rules::{Request, Rules};
 pub use view::View;
 

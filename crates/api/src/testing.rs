@@ -134,3 +134,13 @@ fn merge(into: &mut Value, patch: Value) {
         }
     }
 }
+
+/// The value of a selectable field of an object.
+pub(crate) fn selected(kind: &Kind, field: &str, object: &Object) -> String {
+    let outline = crate::Outline::new(&kind.selectable);
+    let text = serde_json::to_string(object).expect("JSON");
+    let outlined = outline.read(text.as_bytes()).expect("an object");
+    let place = kind.selectable.iter().position(|known| known.name == field);
+    let value = outlined.fields().nth(place.expect(field));
+    value.expect(field).into_owned()
+}

@@ -11,7 +11,7 @@ use crate::change::{Change, State};
 use crate::history::History;
 use crate::hub::{Resource, Shared};
 use crate::index::{Advice, Asked, Attribute, Budget, Index, IndexStats, Origin, Query, Selection};
-use crate::intern::Interner;
+use crate::intern::Texts;
 use crate::progress::Progress;
 use crate::snapshot::Version;
 use crate::stats::{self, Counters, Distribution, ListCount};
@@ -192,20 +192,18 @@ impl Inner {
         stored: Stored<'_>,
         revision: Revision,
         kind: EventKind,
-        interner: &mut Interner,
+        texts: &mut Texts,
     ) -> State {
         let projected = match stored {
             Ok(None) => return State::Absent,
             Ok(Some(stored)) => self
                 .projector
-                .project(key, stored, revision)
+                .project(key, stored, revision, texts)
                 .map_err(|error| error.0),
             Err(reason) => Err(reason.to_owned()),
         };
         match projected {
-            Ok(projection) => {
-                State::Served(Arc::new(entry(key, revision, kind, projection, interner)))
-            }
+            Ok(projection) => State::Served(Arc::new(entry(key, revision, kind, projection))),
             Err(reason) => {
                 tracing::error!(
                     key = self.prefix.object(key),
@@ -225,7 +223,7 @@ impl Inner {
         &self,
         revision: Revision,
         changed: &[(ObjectKey, Option<Bytes>)],
-        interner: &mut Interner,
+        texts: &mut Texts,
     ) {
         let began = Instant::now();
         let base = self.latest().revision;
@@ -240,7 +238,7 @@ impl Inner {
                     true => EventKind::Modified,
                     false => EventKind::Added,
                 };
-                let state = self.state(key, Ok(stored.as_ref()), revision, kind, interner);
+                let state = self.state(key, Ok(stored.as_ref()), revision, kind, texts);
                 (key.clone(), state)
             })
             .collect();
@@ -465,27 +463,13 @@ fn same_attributes(a: &[Index], b: &[Index]) -> bool {
     a.iter().map(|index| &index.attribute).eq(attributes)
 }
 
-fn entry(
-    key: &ObjectKey,
-    revision: Revision,
-    kind: EventKind,
-    projection: Projection,
-    interner: &mut Interner,
-) -> Entry {
-    let mut labels: Vec<_> = projection
-        .labels
-        .iter()
-        .map(|(key, value)| (interner.text(key), interner.text(value)))
-        .collect();
-    labels.sort();
-    let fields = projection.fields.iter().map(|value| interner.text(value));
-    let (labels, fields) = (labels.into(), fields.collect());
-    Entry::new(
-        key.clone(),
-        revision,
-        kind,
-        &projection.json,
-        labels,
+fn entry(key: &ObjectKey, revision: Revision, kind: EventKind, projection: Projection) -> Entry {
+    let Projection {
+        json,
+        mut labels,
         fields,
-    )
+    } = projection;
+    labels.sort();
+    let (labels, fields) = (labels.into(), fields.into());
+    Entry::new(key.clone(), revision, kind, &json, labels, fields)
 }

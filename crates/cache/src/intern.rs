@@ -9,9 +9,9 @@ const TEXTS_MAX: usize = 1 << 20;
 /// Below this many, looking for texts that nobody uses any more is not worth it.
 const SWEEP_MIN: usize = 1024;
 
-/// Owned by the one task that makes entries.
+/// Texts that objects share. Owned by the one task that makes entries.
 #[derive(Debug)]
-pub(crate) struct Interner {
+pub struct Texts {
     texts: HashSet<Arc<str>>,
     empty: Arc<str>,
     /// After this many new texts, those that only the table holds are let go.
@@ -19,13 +19,13 @@ pub(crate) struct Interner {
     texts_max: usize,
 }
 
-impl Interner {
+impl Texts {
     pub(crate) fn new() -> Self {
-        Interner::with_room(TEXTS_MAX)
+        Texts::with_room(TEXTS_MAX)
     }
 
     fn with_room(texts_max: usize) -> Self {
-        Interner {
+        Texts {
             texts: HashSet::new(),
             empty: Arc::from(""),
             sweep_in: SWEEP_MIN,
@@ -33,7 +33,8 @@ impl Interner {
         }
     }
 
-    pub(crate) fn text(&mut self, text: &str) -> Arc<str> {
+    /// The text as it is shared.
+    pub fn text(&mut self, text: &str) -> Arc<str> {
         if text.is_empty() {
             return Arc::clone(&self.empty);
         }
@@ -66,7 +67,7 @@ mod tests {
 
     #[test]
     fn equal_texts_share_memory_and_unused_ones_are_let_go() {
-        let mut interner = Interner::new();
+        let mut interner = Texts::new();
         let kept = interner.text("app");
         assert!(Arc::ptr_eq(&kept, &interner.text("app")));
         for number in 0..100_000 {
@@ -82,7 +83,7 @@ mod tests {
     #[test]
     fn a_full_table_is_swept_like_any_other() {
         const ROOM: usize = 4 * SWEEP_MIN;
-        let mut interner = Interner::with_room(ROOM);
+        let mut interner = Texts::with_room(ROOM);
         let held: Vec<Arc<str>> = (0..2 * ROOM)
             .map(|number| interner.text(&number.to_string()))
             .collect();
@@ -98,7 +99,7 @@ mod tests {
 
     #[test]
     fn what_is_in_use_is_looked_at_a_bounded_number_of_times() {
-        let mut interner = Interner::with_room(TEXTS_MAX);
+        let mut interner = Texts::with_room(TEXTS_MAX);
         let mut held = Vec::new();
         let mut looked_at = 0;
         for number in 0..100_000 {

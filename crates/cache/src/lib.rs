@@ -47,6 +47,7 @@ pub use entry::Entry;
 pub use error::{Error, HistoryError, Unreadable};
 pub use hub::{Health, Hub, Resource};
 pub use index::{Asked, Attribute, IndexStats, Origin, Selection};
+pub use intern::Texts;
 pub use options::{IndexOptions, Options};
 pub use projector::{Projection, ProjectionError, Projector};
 pub use snapshot::Snapshot;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rhumb_meta::{ObjectKey, Revision};
 
-use crate::Entry;
+use crate::{Entry, Texts};
 
 /// Knows the form in which the objects of one resource are stored and served.
 ///
@@ -16,12 +16,13 @@ pub trait Projector: Debug + Send + Sync + 'static {
     /// may ask for beside `metadata.name` and `metadata.namespace`, which the cache knows by itself.
     fn fields(&self) -> &[Arc<str>];
 
-    /// What is served of an object. `revision` is that of its last change, to be shown as its resourceVersion.
+    /// What is served of an object, its labels and fields by way of `texts`. `revision` is that of its last change, to be shown as its resourceVersion.
     fn project(
         &self,
         key: &ObjectKey,
         stored: &Bytes,
         revision: Revision,
+        texts: &mut Texts,
     ) -> Result<Projection, ProjectionError>;
 
     /// The JSON of an entry with another resourceVersion: the last state of an object that is gone is shown
@@ -35,9 +36,9 @@ pub struct Projection {
     /// The whole object as it is sent to clients, its resourceVersion included.
     pub json: Bytes,
     /// In any order; the cache sorts them.
-    pub labels: Vec<(String, String)>,
+    pub labels: Vec<(Arc<str>, Arc<str>)>,
     /// One value for each of [`Projector::fields`]. What is missing at the end counts as empty.
-    pub fields: Vec<String>,
+    pub fields: Vec<Arc<str>>,
 }
 
 /// Why a stored object cannot be served. Shown to whoever asks for that object, so it must not tell contents.

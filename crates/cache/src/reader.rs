@@ -13,10 +13,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 use crate::cache::Inner;
 use crate::hub::Shared;
-use crate::intern::Interner;
 use crate::snapshot::Version;
 use crate::watch::WatchEnd;
-use crate::{Cache, Error, Health, Resource};
+use crate::{Cache, Error, Health, Resource, Texts};
 
 /// Most of those who wait are told by the change they wait for. Only when none comes within this time is the
 /// store asked how far the stream is.
@@ -51,7 +50,7 @@ pub(crate) struct Reader {
     store: Arc<dyn Store>,
     shared: Arc<Shared>,
     commands: mpsc::Receiver<Command>,
-    interner: Interner,
+    texts: Texts,
     /// Whether the store can tell how far a stream is; older etcd servers cannot.
     tells_progress: bool,
 }
@@ -66,7 +65,7 @@ impl Reader {
             store,
             shared,
             commands,
-            interner: Interner::new(),
+            texts: Texts::new(),
             tells_progress: true,
         }
     }
@@ -241,7 +240,7 @@ impl Reader {
             }
         }
         for (cache, part) in parts {
-            cache.inner().apply(set.revision, &part, &mut self.interner);
+            cache.inner().apply(set.revision, &part, &mut self.texts);
         }
     }
 

@@ -18,7 +18,7 @@ mod builder;
 mod conform;
 mod decode;
 mod defaults;
-mod json;
+pub mod json;
 mod merge;
 mod model;
 mod overlay;

@@ -1,6 +1,7 @@
 //! Claims and ingresses without a class get the default one.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use rhumb_api::{Object, fields};
@@ -68,12 +69,13 @@ impl DefaultClass {
     }
 
     /// The newest one that is marked.
-    fn default_of<'a>(&self, classes: &'a [Object]) -> Option<&'a Object> {
+    fn default_of<'a>(&self, classes: &'a [Arc<Object>]) -> Option<&'a Object> {
         let is_marked = |class: &&Object| {
             let mut marks = self.marks.iter();
             marks.any(|mark| annotation(class, mark) == Some("true"))
         };
-        classes.iter().filter(is_marked).min_by_key(|class| {
+        let classes = classes.iter().map(|class| &**class);
+        classes.filter(is_marked).min_by_key(|class| {
             let created: Option<Timestamp> = class.meta_str("creationTimestamp").parse().ok();
             (Reverse(created), class.name())
         })
@@ -114,11 +116,11 @@ mod tests {
     #[test]
     fn the_newest_default_counts() {
         let class = |name: &str, created: &str, mark: &str| {
-            object(json!({"metadata": {
+            Arc::new(object(json!({"metadata": {
                 "name": name,
                 "creationTimestamp": created,
                 "annotations": {"storageclass.kubernetes.io/is-default-class": mark},
-            }}))
+            }})))
         };
         let classes = [
             class("old", "2020-01-01T00:00:00Z", "true"),
@@ -126,7 +128,7 @@ mod tests {
             class("a", "2021-01-01T00:00:00Z", "true"),
             class("newer", "2022-01-01T00:00:00Z", "false"),
         ];
-        let name = |classes: &[Object]| {
+        let name = |classes: &[Arc<Object>]| {
             STORAGE
                 .default_of(classes)
                 .map(|class| class.name().to_owned())

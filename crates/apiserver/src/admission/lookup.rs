@@ -14,8 +14,8 @@ fn storage<'a>(call: &Call<'a>, group: &str, plural: &str) -> Option<&'a Storage
     call.api.registry.find(group, plural)?.storage.as_ref()
 }
 
-fn parse(entry: &Entry) -> Result<Object, Status> {
-    serde_json::from_slice(entry.json_slice()).map_err(Status::internal_error)
+fn tree(storage: &Storage, entry: &Entry) -> Result<Arc<Object>, Status> {
+    storage.trees.of(entry).map_err(Status::internal_error)
 }
 
 /// An object without a namespace, by its name.
@@ -24,7 +24,7 @@ pub(super) fn named(
     group: &str,
     plural: &str,
     name: &str,
-) -> Result<Option<Object>, Status> {
+) -> Result<Option<Arc<Object>>, Status> {
     match ObjectKey::cluster(name) {
         Ok(key) => cached(call, group, plural, &key),
         Err(_) => Ok(None),
@@ -37,7 +37,7 @@ pub(super) async fn named_anywhere(
     group: &str,
     plural: &str,
     name: &str,
-) -> Result<Option<Object>, Status> {
+) -> Result<Option<Arc<Object>>, Status> {
     match ObjectKey::cluster(name) {
         Ok(key) => anywhere(call, group, plural, &key).await,
         Err(_) => Ok(None),
@@ -49,7 +49,7 @@ pub(super) async fn named_anywhere(
 pub(super) async fn with_revision(
     call: &Call<'_>,
     on: &On,
-) -> Result<Option<(Object, Premise)>, Status> {
+) -> Result<Option<(Arc<Object>, Premise)>, Status> {
     let (Some(storage), Ok(key)) = (
         storage(call, on.group, on.plural),
         ObjectKey::cluster(&on.name),
@@ -62,7 +62,7 @@ pub(super) async fn with_revision(
         expect: Expect::At(revision),
     };
     if let Some(entry) = storage.cache.get(&key).map_err(Status::internal_error)? {
-        return Ok(Some((parse(&entry)?, premise(entry.revision()))));
+        return Ok(Some((tree(storage, &entry)?, premise(entry.revision()))));
     }
     let entry = call.api.store.get(&storage_key).await;
     let Some(entry) = entry.map_err(Status::internal_error)? else {
@@ -70,7 +70,7 @@ pub(super) async fn with_revision(
     };
     let object = storage.forms.read(&entry.value);
     let object = object.map_err(Status::internal_error)?;
-    Ok(Some((object, premise(entry.modified))))
+    Ok(Some((Arc::new(object), premise(entry.modified))))
 }
 
 /// What the cache has at a key, as it is.
@@ -92,9 +92,12 @@ pub(super) fn cached(
     group: &str,
     plural: &str,
     key: &ObjectKey,
-) -> Result<Option<Object>, Status> {
-    let entry = entry(call, group, plural, key)?;
-    entry.map(|entry| parse(&entry)).transpose()
+) -> Result<Option<Arc<Object>>, Status> {
+    let Some(storage) = storage(call, group, plural) else {
+        return Ok(None);
+    };
+    let entry = storage.cache.get(key).map_err(Status::internal_error)?;
+    entry.map(|entry| tree(storage, &entry)).transpose()
 }
 
 /// What the cache has at a key, or else the store.
@@ -103,7 +106,7 @@ pub(super) async fn anywhere(
     group: &str,
     plural: &str,
     key: &ObjectKey,
-) -> Result<Option<Object>, Status> {
+) -> Result<Option<Arc<Object>>, Status> {
     if let Some(object) = cached(call, group, plural, key)? {
         return Ok(Some(object));
     }
@@ -115,20 +118,20 @@ pub(super) async fn anywhere(
         Some(entry) => storage
             .forms
             .read(&entry.value)
-            .map(Some)
+            .map(|object| Some(Arc::new(object)))
             .map_err(Status::internal_error),
         None => Ok(None),
     }
 }
 
 /// All objects of a resource of which there are few.
-pub(super) fn all(call: &Call<'_>, group: &str, plural: &str) -> Result<Vec<Object>, Status> {
+pub(super) fn all(call: &Call<'_>, group: &str, plural: &str) -> Result<Vec<Arc<Object>>, Status> {
     let Some(storage) = storage(call, group, plural) else {
         return Ok(Vec::new());
     };
     let snapshot = storage.cache.snapshot();
     snapshot
         .range(None, None)
-        .map(|entry| parse(entry))
+        .map(|entry| tree(storage, entry))
         .collect()
 }

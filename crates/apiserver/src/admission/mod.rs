@@ -286,7 +286,7 @@ impl Chain {
             if let Some(on) = plugin.rests_on(attributes) {
                 let found = lookup::with_revision(attributes.call, &on).await?;
                 let (now, premise) = found.unzip();
-                plugin.still_admits(attributes, object, now.as_ref())?;
+                plugin.still_admits(attributes, object, now.as_deref())?;
                 secured.premises.extend(premise);
             }
             if plugin.reserves(attributes) {

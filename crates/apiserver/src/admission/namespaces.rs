@@ -18,7 +18,7 @@ pub(super) enum NamespaceLabels {
     /// The write is about the namespace itself, and says what they are to be.
     InObject,
     Cached(Arc<Entry>),
-    Stored(Object),
+    Stored(Arc<Object>),
     Unknown(Status),
 }
 

@@ -1,5 +1,7 @@
 //! How important a pod is, from the name of its class.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use rhumb_api::{Object, fields};
 use rhumb_meta::Status;
@@ -114,9 +116,10 @@ fn is_default(class: &Object) -> bool {
 }
 
 /// Two servers may let in one default each at the same time; the least important one counts then.
-fn default_class(classes: &[Object]) -> Option<&Object> {
+fn default_class(classes: &[Arc<Object>]) -> Option<&Object> {
     classes
         .iter()
+        .map(|class| &**class)
         .filter(|class| is_default(class))
         .min_by_key(|class| fields::int(class, "value").unwrap_or(0))
 }
@@ -213,7 +216,9 @@ mod tests {
     #[test]
     fn the_least_important_of_several_defaults_counts() {
         let class = |name: &str, value: i64, is_default: bool| {
-            object(json!({"metadata": {"name": name}, "value": value, "globalDefault": is_default}))
+            let class =
+                json!({"metadata": {"name": name}, "value": value, "globalDefault": is_default});
+            Arc::new(object(class))
         };
         let classes = [
             class("a", 5, true),

@@ -1,5 +1,7 @@
 //! What a runtime costs and where it runs goes from its class to the pod.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use rhumb_api::{Object, fields};
 use rhumb_meta::{Quantity, Status};
@@ -41,7 +43,7 @@ impl Plugin for RuntimeClass {
             return Ok(());
         };
         let class = class_of(attributes, pod).await?;
-        check_overhead(pod, class.as_ref()).map_err(|reason| attributes.forbidden(object, reason))
+        check_overhead(pod, class.as_deref()).map_err(|reason| attributes.forbidden(object, reason))
     }
 }
 
@@ -49,7 +51,10 @@ fn is_new_pod(attributes: &Attributes<'_>) -> bool {
     attributes.operation == Operation::Create && attributes.is_about("", "pods")
 }
 
-async fn class_of(attributes: &Attributes<'_>, pod: &Object) -> Result<Option<Object>, Status> {
+async fn class_of(
+    attributes: &Attributes<'_>,
+    pod: &Object,
+) -> Result<Option<Arc<Object>>, Status> {
     let Some(Value::String(name)) = fields::get(pod, "spec.runtimeClassName") else {
         return Ok(None);
     };

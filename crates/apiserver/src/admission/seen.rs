@@ -1,5 +1,7 @@
 //! A write as expressions see it.
 
+use std::sync::Arc;
+
 use rhumb_admission::Names;
 use rhumb_admission::review::{Request, UserInfo};
 use rhumb_api::Object;
@@ -116,7 +118,8 @@ impl Attributes<'_> {
             let namespaces = rhumb_meta::GroupResource::new("", "namespaces");
             Status::not_found(&namespaces, name)
         };
-        found.map(|it| Some(Value::Object(it))).ok_or_else(missing)
+        let object = found.ok_or_else(missing)?;
+        Ok(Some(Value::Object(Arc::unwrap_or_clone(object))))
     }
 }
 

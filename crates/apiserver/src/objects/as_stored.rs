@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rhumb_cache::{Entry, Projection, ProjectionError, Projector};
+use rhumb_cache::{Entry, Projection, ProjectionError, Projector, Texts};
 use rhumb_meta::{ObjectKey, Revision};
 
 /// Keeps what is stored as it is.
@@ -20,6 +20,7 @@ impl Projector for AsStored {
         _key: &ObjectKey,
         stored: &Bytes,
         _revision: Revision,
+        _texts: &mut Texts,
     ) -> Result<Projection, ProjectionError> {
         Ok(Projection {
             json: stored.clone(),

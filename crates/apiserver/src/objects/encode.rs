@@ -7,6 +7,7 @@
 use bytes::{Bytes, BytesMut};
 use rhumb_api::Object;
 use rhumb_meta::Revision;
+use rhumb_schema::json;
 
 use super::MetadataMut;
 
@@ -18,6 +19,9 @@ pub struct Encoder {
     /// How much of the head names the kind: all but its first byte, up to `"metadata"`.
     type_bytes: usize,
 }
+
+/// Room for most objects, so that few have to be moved while they are written.
+const ENCODED_BYTES: usize = 2048;
 
 const HEAD_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
@@ -33,24 +37,20 @@ impl Encoder {
     }
 
     /// The bytes that are stored: without a resourceVersion, which the store gives.
-    pub fn stored(&self, object: &mut Object) -> serde_json::Result<Bytes> {
+    pub fn stored(&self, object: &mut Object) -> Bytes {
         object.clear_meta("resourceVersion");
-        let mut bytes = Vec::with_capacity(1024);
+        let mut bytes = Vec::with_capacity(ENCODED_BYTES);
         bytes.extend_from_slice(self.head.as_bytes());
         // The head has the metadata's opening brace already.
         bytes.pop();
-        serde_json::to_writer(&mut bytes, &object["metadata"])?;
-        for (name, value) in object
-            .iter()
-            .filter(|(name, _)| !HEAD_FIELDS.contains(&name.as_str()))
-        {
+        json::write(&object["metadata"], &mut bytes);
+        let others = object.iter();
+        for (name, value) in others.filter(|(name, _)| !HEAD_FIELDS.contains(&name.as_str())) {
             bytes.push(b',');
-            serde_json::to_writer(&mut bytes, name)?;
-            bytes.push(b':');
-            serde_json::to_writer(&mut bytes, value)?;
+            json::write_field(name, value, &mut bytes);
         }
         bytes.push(b'}');
-        Ok(bytes.into())
+        bytes.into()
     }
 
     /// Stored bytes with their revision in place; `None` if they do not begin as they should.
@@ -113,7 +113,7 @@ mod tests {
         let Value::Object(mut object) = value else {
             panic!()
         };
-        encoder().stored(&mut object).unwrap()
+        encoder().stored(&mut object)
     }
 
     fn parse(bytes: &[u8]) -> Value {

@@ -96,7 +96,7 @@ async fn try_store_new(
     let claim = call.prepare_create(&mut object, dry_run).await?;
     let key = ObjectKey::new(call.namespace(), object.name())
         .map_err(|error| Status::bad_request(error.to_string()))?;
-    let bytes = call.encode(storage, &mut object)?;
+    let bytes = call.encode(storage, &mut object);
     let exists = || already_exists(call, storage, &key);
     if dry_run {
         call.api.fresh(call).await?;
@@ -194,6 +194,6 @@ impl Call<'_> {
     }
 
     pub(crate) fn stored_bytes(&self, object: &mut Object) -> Result<bytes::Bytes, Status> {
-        self.encode(self.storage()?, object)
+        Ok(self.encode(self.storage()?, object))
     }
 }

@@ -11,7 +11,7 @@ use rhumb_schema::{Table, TypeId};
 
 use super::WatchEvents;
 use super::naming::{self, Asked};
-use crate::objects::{Encoder, Form, Forms};
+use crate::objects::{Encoder, Form, Forms, Trees};
 
 /// A kind, and where its objects are.
 #[derive(Debug)]
@@ -46,6 +46,8 @@ pub struct Storage {
     pub schema: TypeId,
     pub encoder: Encoder,
     pub forms: Forms,
+    /// Those that admission asks for.
+    pub trees: Trees,
 }
 
 impl Resource {
@@ -211,6 +213,7 @@ impl Registry {
                         forms: forms(path, &kinds, table, gates)?,
                         encoder: Encoder::new(&stored.api_version, &stored.kind.name),
                         api_version: stored.api_version.clone(),
+                        trees: Trees::default(),
                     })
                 }
             };

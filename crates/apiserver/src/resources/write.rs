@@ -290,8 +290,8 @@ impl Call<'_> {
                 remove(object, true)
             }
             Change::Put(mut object, claim) => {
-                let bytes = self.encode(storage, &mut object)?;
-                if bytes == self.encode(storage, &mut old.clone())? {
+                let bytes = self.encode(storage, &mut object);
+                if bytes == self.encode(storage, &mut old.clone()) {
                     let step = Step {
                         transaction: Transaction::new().put(key, bytes.clone(), expect),
                         object,
@@ -314,12 +314,9 @@ impl Call<'_> {
     }
 
     /// The bytes to store, in the form in which upstream writes objects.
-    pub(super) fn encode(&self, storage: &Storage, object: &mut Object) -> Result<Bytes, Status> {
+    pub(super) fn encode(&self, storage: &Storage, object: &mut Object) -> Bytes {
         rhumb_schema::conform(self.api.table, storage.schema, object);
-        storage
-            .encoder
-            .stored(object)
-            .map_err(Status::internal_error)
+        storage.encoder.stored(object)
     }
 }
 

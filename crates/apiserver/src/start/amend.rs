@@ -66,7 +66,6 @@ fn amendment(
     };
     rhumb_schema::conform(api.table, storage.schema, &mut object);
     let bytes = storage.encoder.stored(&mut object);
-    let bytes = bytes.map_err(|error| error.to_string())?;
     let path = storage.prefix.object(key);
     Ok(transaction.put(path, bytes, Expect::At(entry.revision())))
 }

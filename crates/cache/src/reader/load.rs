@@ -146,7 +146,7 @@ impl Reader {
         let kind = EventKind::Added;
         let state = cache
             .inner()
-            .state(&key, stored, found.modified, kind, &mut self.interner);
+            .state(&key, stored, found.modified, kind, &mut self.texts);
         version.set(&key, state);
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rhumb_cache::{
     Attribute, Cache, Entry, EventKind, Hub, Message, Options, Projection, ProjectionError,
-    Projector, Resource, Start, WatchEnd, WatchRequest, Watcher,
+    Projector, Resource, Start, Texts, WatchEnd, WatchRequest, Watcher,
 };
 use rhumb_meta::{ObjectKey, Revision, StoragePrefix};
 use rhumb_store::{Expect, Store, Transaction};
@@ -38,6 +38,7 @@ impl Projector for Plain {
         _: &ObjectKey,
         stored: &Bytes,
         revision: Revision,
+        texts: &mut Texts,
     ) -> Result<Projection, ProjectionError> {
         let text = std::str::from_utf8(stored).map_err(|_| ProjectionError("not text".into()))?;
         let mut parts = text.splitn(3, ';');
@@ -45,14 +46,12 @@ impl Projector for Plain {
         else {
             return Err(ProjectionError("not three parts".into()));
         };
-        let pair = |pair: &str| {
-            let (key, value) = pair.split_once('=')?;
-            Some((key.to_owned(), value.to_owned()))
-        };
+        let pairs = labels.split(',').filter_map(|pair| pair.split_once('='));
+        let labels = pairs.map(|(key, value)| (texts.text(key), texts.text(value)));
         Ok(Projection {
             json: format!("{{\"rv\":{revision},\"body\":\"{body}\"}}").into(),
-            labels: labels.split(',').filter_map(pair).collect(),
-            fields: fields.split(',').map(str::to_owned).collect(),
+            labels: labels.collect(),
+            fields: fields.split(',').map(|field| texts.text(field)).collect(),
         })
     }
 

@@ -3,6 +3,8 @@
 mod reader;
 mod syntax;
 mod unquote;
+mod write;
 
-pub(crate) use reader::{Malformed, Reader};
+pub use reader::{Malformed, Reader};
 pub(crate) use syntax::check;
+pub use write::{write, write_field};

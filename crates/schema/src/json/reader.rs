@@ -8,21 +8,21 @@ use super::syntax::MAX_DEPTH;
 use super::unquote::{replace_invalid, unquote};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Malformed;
+pub struct Malformed;
 
 #[derive(Debug)]
-pub(crate) struct Reader<'a> {
+pub struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Reader<'a> {
+    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
         Reader { bytes, at: 0 }
     }
 
     /// The first byte of the next token, which stays unread.
-    pub(crate) fn peek(&mut self) -> Result<u8, Malformed> {
+    pub fn peek(&mut self) -> Result<u8, Malformed> {
         while let Some(&byte) = self.bytes.get(self.at) {
             if !matches!(byte, b' ' | b'\n' | b'\t' | b'\r') {
                 return Ok(byte);
@@ -41,14 +41,14 @@ impl<'a> Reader<'a> {
     }
 
     /// That nothing but white space is left.
-    pub(crate) fn end(&mut self) -> Result<(), Malformed> {
+    pub fn end(&mut self) -> Result<(), Malformed> {
         match self.peek() {
             Ok(_) => Err(Malformed),
             Err(Malformed) => Ok(()),
         }
     }
 
-    pub(crate) fn string(&mut self) -> Result<Cow<'a, str>, Malformed> {
+    pub fn string(&mut self) -> Result<Cow<'a, str>, Malformed> {
         self.expect(b'"')?;
         let rest = &self.bytes[self.at..];
         let mut escaped = false;
@@ -73,7 +73,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(crate) fn number(&mut self) -> Result<&'a str, Malformed> {
+    pub fn number(&mut self) -> Result<&'a str, Malformed> {
         self.peek()?;
         let start = self.at;
         self.take_if(|byte| byte == b'-');
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `true`, `false` or `null`.
-    pub(crate) fn word(&mut self, word: &str) -> Result<(), Malformed> {
+    pub fn word(&mut self, word: &str) -> Result<(), Malformed> {
         self.peek()?;
         if !self.bytes[self.at..].starts_with(word.as_bytes()) {
             return Err(Malformed);
@@ -114,12 +114,12 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    pub(crate) fn open(&mut self, bracket: u8) -> Result<(), Malformed> {
+    pub fn open(&mut self, bracket: u8) -> Result<(), Malformed> {
         self.expect(bracket)
     }
 
     /// The next key of an object, or `None` at its end. `first` becomes false.
-    pub(crate) fn key(&mut self, first: &mut bool) -> Result<Option<Cow<'a, str>>, Malformed> {
+    pub fn key(&mut self, first: &mut bool) -> Result<Option<Cow<'a, str>>, Malformed> {
         if !self.more(first, b'}')? {
             return Ok(None);
         }
@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether a list has another item. `first` becomes false.
-    pub(crate) fn item(&mut self, first: &mut bool) -> Result<bool, Malformed> {
+    pub fn item(&mut self, first: &mut bool) -> Result<bool, Malformed> {
         self.more(first, b']')
     }
 
@@ -147,7 +147,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads over a value of any depth, without recursion, and gives its text.
-    pub(crate) fn skip(&mut self) -> Result<&'a [u8], Malformed> {
+    pub fn skip(&mut self) -> Result<&'a [u8], Malformed> {
         self.peek()?;
         let start = self.at;
         let mut open: Vec<u8> = Vec::new();

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use super::{job_spec, job_status};
 use crate::workloads::checks::{self, LabelsOf};
 use crate::workloads::template;
-use crate::{Generation, Kind, Object, Request, Rules, Scope, Selectable, View, edit, fields};
+use crate::{
+    Generation, Kind, Object, Request, Rules, Scope, Selectable, Selected, View, edit, fields,
+};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -26,10 +28,7 @@ pub(super) fn kind() -> Kind {
     .status()
     .selectable(&[Selectable {
         name: "status.successful",
-        value: |object| {
-            let succeeded = edit::get(object, &["status", "succeeded"]);
-            succeeded.map_or_else(|| "0".to_owned(), ToString::to_string)
-        },
+        value: Selected::Count("status.succeeded"),
     }])
     .rules(Job)
 }

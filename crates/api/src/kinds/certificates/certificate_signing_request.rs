@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::validation::{self, Path};
 use crate::{
-    Kind, NameRule, Object, Request, Rules, Scope, Selectable, SubresourceKind, Verb, View, edit,
-    fields,
+    Kind, NameRule, Object, Request, Rules, Scope, Selectable, Selected, SubresourceKind, Verb,
+    View, edit, fields,
 };
 
 pub(super) fn kind() -> Kind {
@@ -28,7 +28,7 @@ pub(super) fn kind() -> Kind {
     .names(NameRule::PathSegment)
     .selectable(&[Selectable {
         name: "spec.signerName",
-        value: |object| fields::text(object, "spec.signerName"),
+        value: Selected::Text("spec.signerName"),
     }])
     .rules(CertificateSigningRequest)
 }

@@ -3,7 +3,7 @@
 use rhumb_meta::field::{BadValue, Error, ErrorList, Path};
 use rhumb_meta::{gotext, validation};
 
-use crate::{Kind, NameRule, Request, Rules, Scope, Selectable, View, checks, fields};
+use crate::{Kind, NameRule, Request, Rules, Scope, Selectable, Selected, View, checks};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -27,8 +27,8 @@ pub(super) fn kind() -> Kind {
 macro_rules! selectable {
     ($($name:literal => $path:literal),* $(,)?) => {
         &[
-            $(Selectable { name: $name, value: |event| fields::text(event, $path) },)*
-            Selectable { name: "source", value: source },
+            $(Selectable { name: $name, value: Selected::Text($path) },)*
+            Selectable { name: "source", value: Selected::FirstOf(&["source.component", "reportingComponent"]) },
         ]
     };
 }
@@ -45,15 +45,6 @@ const SELECTABLE: &[Selectable] = selectable!(
     "reportingComponent" => "reportingComponent",
     "type" => "type",
 );
-
-fn source(event: &crate::Object) -> String {
-    let component = fields::text(event, "source.component");
-    if component.is_empty() {
-        fields::text(event, "reportingComponent")
-    } else {
-        component
-    }
-}
 
 /// The rules of events, whichever group they are written through: they see the form of the core group. Only the
 /// newer group is strict.
@@ -260,7 +251,7 @@ fn validate_series(event: &View<'_>, errors: &mut ErrorList) {
 mod tests {
     use serde_json::json;
 
-    use crate::testing::{check_create, kind, object};
+    use crate::testing::{check_create, kind, object, selected};
 
     #[test]
     fn old_events_are_about_their_own_namespace() {
@@ -291,8 +282,7 @@ mod tests {
     #[test]
     fn the_source_is_who_reports() {
         let event = kind("", "Event");
-        let source = event.selectable.iter().find(|field| field.name == "source");
-        let source = source.expect("there is one").value;
+        let source = |object| selected(&event, "source", object);
         let old = object(
             &event,
             json!({"source": {"component": "a"}, "reportingComponent": "b"}),

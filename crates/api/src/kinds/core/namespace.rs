@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::gates::Feature;
 use crate::{
-    Gates, Kind, NameRule, Object, Request, Rules, Scope, Selectable, SubresourceKind, Verb, View,
-    defaults, fields, metadata,
+    Gates, Kind, NameRule, Object, Request, Rules, Scope, Selectable, Selected, SubresourceKind,
+    Verb, View, defaults, fields, metadata,
 };
 
 const KUBERNETES: &str = "kubernetes";
@@ -43,12 +43,12 @@ pub(super) fn kind() -> Kind {
 const SELECTABLE: &[Selectable] = &[
     Selectable {
         name: "status.phase",
-        value: |object| fields::text(object, "status.phase"),
+        value: Selected::Text("status.phase"),
     },
     // Not a path of the object, but clients have relied on it since the first release.
     Selectable {
         name: "name",
-        value: |object| fields::text(object, "metadata.name"),
+        value: Selected::Text("metadata.name"),
     },
 ];
 

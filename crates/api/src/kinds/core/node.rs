@@ -8,17 +8,16 @@ use rhumb_meta::{Quantity, gotext};
 use serde_json::Value;
 
 use crate::pods::{checks, resources, scheduling};
-use crate::{Kind, Object, Request, Rules, Scope, Selectable, SubresourceKind, Verb, View};
+use crate::{
+    Kind, Object, Request, Rules, Scope, Selectable, Selected, SubresourceKind, Verb, View,
+};
 
 const TAINTS: &str = "scheduler.alpha.kubernetes.io/taints";
 const FEATURE_MAX_BYTES: usize = 253;
 
 const SELECTABLE: &[Selectable] = &[Selectable {
     name: "spec.unschedulable",
-    value: |node| {
-        let value = node.get("spec").and_then(|spec| spec.get("unschedulable"));
-        (value == Some(&Value::Bool(true))).to_string()
-    },
+    value: Selected::Flag("spec.unschedulable"),
 }];
 
 pub(super) fn kind() -> Kind {

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::volume_rules;
 use crate::{
-    Kind, Object, Request, Rules, Scope, Selectable, View, checks, fields, resource_names,
+    Kind, Object, Request, Rules, Scope, Selectable, Selected, View, checks, fields, resource_names,
 };
 
 pub(super) fn kind() -> Kind {
@@ -22,7 +22,7 @@ pub(super) fn kind() -> Kind {
     // Not a path of the object, but clients have relied on it since the first release.
     .selectable(&[Selectable {
         name: "name",
-        value: |object| fields::text(object, "metadata.name"),
+        value: Selected::Text("metadata.name"),
     }])
     .status()
     .rules(VolumeRules)

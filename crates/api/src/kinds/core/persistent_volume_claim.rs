@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::volume_rules;
 use crate::gates::Feature;
 use crate::{
-    Kind, Object, Request, Rules, Scope, Selectable, View, checks, fields, resource_names,
-    selectors,
+    Kind, Object, Request, Rules, Scope, Selectable, Selected, View, checks, fields,
+    resource_names, selectors,
 };
 
 pub(super) fn kind() -> Kind {
@@ -25,7 +25,7 @@ pub(super) fn kind() -> Kind {
     // Not a path of the object, but clients have relied on it since the first release.
     .selectable(&[Selectable {
         name: "name",
-        value: |object| fields::text(object, "metadata.name"),
+        value: Selected::Text("metadata.name"),
     }])
     .status()
     .rules(ClaimRules)

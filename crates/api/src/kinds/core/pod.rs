@@ -4,42 +4,43 @@ use rhumb_meta::field::ErrorList;
 use serde_json::Value;
 
 use crate::{
-    Generation, Kind, Object, Request, Rules, Scope, Selectable, SubresourceKind, Verb, View, pods,
+    Generation, Kind, Object, Request, Rules, Scope, Selectable, Selected, SubresourceKind, Verb,
+    View, pods,
 };
 
 const SELECTABLE: &[Selectable] = &[
     Selectable {
         name: "spec.nodeName",
-        value: |pod| text(pod, "spec", "nodeName"),
+        value: Selected::Text("spec.nodeName"),
     },
     Selectable {
         name: "spec.restartPolicy",
-        value: |pod| text(pod, "spec", "restartPolicy"),
+        value: Selected::Text("spec.restartPolicy"),
     },
     Selectable {
         name: "spec.schedulerName",
-        value: |pod| text(pod, "spec", "schedulerName"),
+        value: Selected::Text("spec.schedulerName"),
     },
     Selectable {
         name: "spec.serviceAccountName",
-        value: |pod| text(pod, "spec", "serviceAccountName"),
+        value: Selected::Text("spec.serviceAccountName"),
     },
     Selectable {
         name: "spec.hostNetwork",
-        value: host_network,
+        value: Selected::Flag("spec.hostNetwork"),
     },
     Selectable {
         name: "status.phase",
-        value: |pod| text(pod, "status", "phase"),
+        value: Selected::Text("status.phase"),
     },
     Selectable {
         // Defaults keep it the first of the pod's addresses.
         name: "status.podIP",
-        value: |pod| text(pod, "status", "podIP"),
+        value: Selected::Text("status.podIP"),
     },
     Selectable {
         name: "status.nominatedNodeName",
-        value: |pod| text(pod, "status", "nominatedNodeName"),
+        value: Selected::Text("status.nominatedNodeName"),
     },
 ];
 
@@ -98,16 +99,6 @@ pub(super) fn kind() -> Kind {
     )
     .status()
     .status_keeps(&["ownerReferences"])
-}
-
-fn text(pod: &Object, part: &str, name: &str) -> String {
-    let value = pod.get(part).and_then(|part| part.get(name));
-    value.and_then(Value::as_str).unwrap_or_default().to_owned()
-}
-
-fn host_network(pod: &Object) -> String {
-    let value = pod.get("spec").and_then(|spec| spec.get("hostNetwork"));
-    (value == Some(&Value::Bool(true))).to_string()
 }
 
 #[derive(Debug)]

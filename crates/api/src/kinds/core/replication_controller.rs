@@ -5,15 +5,11 @@ use rhumb_meta::validation;
 
 use crate::pods::{self, checks};
 use crate::workloads::template;
-use crate::{Generation, Kind, Object, Request, Rules, Scope, Selectable, View};
+use crate::{Generation, Kind, Object, Request, Rules, Scope, Selectable, Selected, View};
 
 const SELECTABLE: &[Selectable] = &[Selectable {
     name: "status.replicas",
-    value: |controller| {
-        let status = controller.get("status");
-        let replicas = status.and_then(|status| status.get("replicas")?.as_i64());
-        replicas.unwrap_or_default().to_string()
-    },
+    value: Selected::Count("status.replicas"),
 }];
 
 pub(super) fn kind() -> Kind {

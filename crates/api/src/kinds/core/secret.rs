@@ -6,7 +6,7 @@ use rhumb_meta::field::{Error, ErrorList};
 use serde_json::Value;
 
 use super::config_map::{DATA_MAX_BYTES, validate_immutable, validate_key};
-use crate::{Kind, Object, Request, Rules, Scope, Selectable, View, checks, fields};
+use crate::{Kind, Object, Request, Rules, Scope, Selectable, Selected, View, checks, fields};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -19,7 +19,7 @@ pub(super) fn kind() -> Kind {
     )
     .selectable(&[Selectable {
         name: "type",
-        value: |object| fields::text(object, "type"),
+        value: Selected::Text("type"),
     }])
     .rules(SecretRules)
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::kind::Conversion;
 use crate::kinds::core::event::EventRules;
-use crate::{Kind, Object, Scope, Selectable, fields};
+use crate::{Kind, Object, Scope, Selectable, Selected};
 
 pub(super) fn kind() -> Kind {
     Kind::new(
@@ -34,7 +34,7 @@ pub(super) fn kind() -> Kind {
 
 macro_rules! selectable {
     ($($name:literal => $path:literal),* $(,)?) => {
-        &[$(Selectable { name: $name, value: |event| fields::text(event, $path) },)*]
+        &[$(Selectable { name: $name, value: Selected::Text($path) },)*]
     };
 }
 
@@ -85,7 +85,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::testing::{check_create, check_update, kind, object};
+    use crate::testing::{check_create, check_update, kind, object, selected};
 
     fn event() -> Value {
         json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "a", "namespace": "ns"},
@@ -116,11 +116,7 @@ mod tests {
     fn fields_are_selected_by_their_names_here() {
         let kind = kind("events.k8s.io", "Event");
         let object = object(&kind, stored());
-        let about = kind
-            .selectable
-            .iter()
-            .find(|field| field.name == "regarding.kind");
-        assert_eq!((about.expect("there is one").value)(&object), "Pod");
+        assert_eq!(selected(&kind, "regarding.kind", &object), "Pod");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::workloads::checks;
 use crate::{
-    Generation, Kind, Object, Request, Rules, Scope, Selectable, View, edit, fields, pods,
+    Generation, Kind, Object, Request, Rules, Scope, Selectable, Selected, View, edit, fields, pods,
 };
 
 pub(super) fn kind() -> Kind {
@@ -26,11 +26,11 @@ pub(super) fn kind() -> Kind {
     .selectable(&[
         Selectable {
             name: "spec.nodeName",
-            value: |object| fields::text(object, "spec.nodeName"),
+            value: Selected::Text("spec.nodeName"),
         },
         Selectable {
             name: "spec.driver",
-            value: |object| fields::text(object, "spec.driver"),
+            value: Selected::Text("spec.driver"),
         },
     ])
     .rules(ResourceSlice)

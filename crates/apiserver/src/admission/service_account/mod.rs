@@ -8,6 +8,7 @@ mod secrets;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -141,7 +142,7 @@ fn wants_token(pod: &Object, account: &Object) -> bool {
         .unwrap_or(true)
 }
 
-async fn account_of(attributes: &Attributes<'_>, pod: &Object) -> Result<Object, Status> {
+async fn account_of(attributes: &Attributes<'_>, pod: &Object) -> Result<Arc<Object>, Status> {
     let namespace = attributes.call.namespace().unwrap_or_default();
     let name = account_name(pod);
     if name.is_empty() {
@@ -157,7 +158,11 @@ async fn account_of(attributes: &Attributes<'_>, pod: &Object) -> Result<Object,
     })
 }
 
-async fn find(attributes: &Attributes<'_>, namespace: &str, name: &str) -> Result<Object, Status> {
+async fn find(
+    attributes: &Attributes<'_>,
+    namespace: &str,
+    name: &str,
+) -> Result<Arc<Object>, Status> {
     let missing = || Status::not_found(&GroupResource::new("", "serviceaccount"), name);
     let key = ObjectKey::new(Some(namespace), name).map_err(|_| missing())?;
     let (call, plural) = (attributes.call, "serviceaccounts");

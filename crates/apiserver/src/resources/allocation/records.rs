@@ -79,10 +79,7 @@ pub(super) fn put_address(
         return Err(Status::internal_error("an address is no object"));
     };
     rhumb_schema::conform(api.table, storage.schema, &mut record);
-    let value = storage
-        .encoder
-        .stored(&mut record)
-        .map_err(Status::internal_error)?;
+    let value = storage.encoder.stored(&mut record);
     Ok(Operation::Put {
         key: storage.prefix.object(&key(&name)?).into(),
         value,

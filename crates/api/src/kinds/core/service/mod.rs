@@ -13,8 +13,8 @@ use rhumb_meta::validation;
 
 use crate::gates::Feature;
 use crate::{
-    Kind, NameRule, Object, Request, Rules, Scope, Selectable, SubresourceKind, Verb, View,
-    addresses, checks, fields, metadata,
+    Kind, NameRule, Object, Request, Rules, Scope, Selectable, Selected, SubresourceKind, Verb,
+    View, addresses, checks, fields, metadata,
 };
 
 pub(super) fn kind() -> Kind {
@@ -52,11 +52,11 @@ pub(super) fn kind() -> Kind {
 const SELECTABLE: &[Selectable] = &[
     Selectable {
         name: "spec.clusterIP",
-        value: |object| fields::text(object, "spec.clusterIP"),
+        value: Selected::Text("spec.clusterIP"),
     },
     Selectable {
         name: "spec.type",
-        value: |object| fields::text(object, "spec.type"),
+        value: Selected::Text("spec.type"),
     },
 ];
 

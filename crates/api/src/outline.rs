@@ -1,0 +1,338 @@
+//! As much of an object as selectors can ask for: labels, and the scalars that selectable fields are made of.
+//!
+//! The caches read every object that is written. Most of it, such as the containers of a pod, they would read in vain:
+//! it is passed over where it stands, and nothing is copied.
+
+use std::borrow::Cow;
+
+use rhumb_schema::json::{Malformed, Reader};
+
+use crate::kind::{Selectable, Selected};
+
+/// Reads the outlines of objects of one kind.
+#[derive(Debug, Clone)]
+pub struct Outline {
+    fields: Vec<Selectable>,
+    /// What the fields are made of, each path once.
+    paths: Vec<Path>,
+}
+
+/// Where a scalar is: `spec.nodeName`, or `type` at the root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Path {
+    part: &'static str,
+    name: Option<&'static str>,
+}
+
+impl Path {
+    fn parse(text: &'static str) -> Path {
+        match text.split_once('.') {
+            Some((part, name)) => Path {
+                part,
+                name: Some(name),
+            },
+            None => Path {
+                part: text,
+                name: None,
+            },
+        }
+    }
+}
+
+/// What was read of one object.
+#[derive(Debug)]
+pub struct Outlined<'a> {
+    outline: &'a Outline,
+    labels: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    /// At the places of their paths.
+    scalars: Vec<Option<Scalar<'a>>>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Scalar<'a> {
+    Text(Cow<'a, str>),
+    Flag(bool),
+    /// As it is written.
+    Number(&'a str),
+}
+
+impl Outline {
+    /// Of objects with these fields.
+    pub fn new(fields: &[Selectable]) -> Outline {
+        let mut paths = Vec::new();
+        for path in fields.iter().flat_map(|field| field.value.paths()) {
+            let path = Path::parse(path);
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+        Outline {
+            fields: fields.to_vec(),
+            paths,
+        }
+    }
+
+    /// Reads an object in JSON to its end.
+    pub fn read<'a>(&'a self, json: &'a [u8]) -> Result<Outlined<'a>, Malformed> {
+        // The reader would put up with other bytes in texts, as Go does; what is served must not have them.
+        std::str::from_utf8(json).map_err(|_| Malformed)?;
+        let mut outlined = Outlined {
+            outline: self,
+            labels: Vec::new(),
+            scalars: vec![None; self.paths.len()],
+        };
+        let mut reader = Reader::new(json);
+        outlined.read_object(&mut reader)?;
+        reader.end()?;
+        Ok(outlined)
+    }
+
+    fn place(&self, part: &str, name: Option<&str>) -> Option<usize> {
+        let mut paths = self.paths.iter();
+        paths.position(|path| path.part == part && path.name == name)
+    }
+
+    fn is_asked_below(&self, part: &str) -> bool {
+        let mut paths = self.paths.iter();
+        paths.any(|path| path.part == part && path.name.is_some())
+    }
+}
+
+impl<'a> Outlined<'a> {
+    /// In the order of the object; a key that is there twice counts as it is there last.
+    pub fn labels(&self) -> &[(Cow<'a, str>, Cow<'a, str>)] {
+        &self.labels
+    }
+
+    /// The values of all selectable fields, in their order.
+    pub fn fields(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        let fields = self.outline.fields.iter();
+        fields.map(|field| self.value(field.value))
+    }
+
+    fn read_object(&mut self, reader: &mut Reader<'a>) -> Result<(), Malformed> {
+        reader.open(b'{')?;
+        let mut first = true;
+        while let Some(part) = reader.key(&mut first)? {
+            let is_object = reader.peek()? == b'{';
+            if is_object && (part == "metadata" || self.outline.is_asked_below(&part)) {
+                self.read_part(&part, reader)?;
+            } else {
+                self.read_value(&part, None, reader)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_part(&mut self, part: &str, reader: &mut Reader<'a>) -> Result<(), Malformed> {
+        reader.open(b'{')?;
+        let mut first = true;
+        while let Some(name) = reader.key(&mut first)? {
+            if part == "metadata" && name == "labels" {
+                self.read_labels(reader)?;
+            } else {
+                self.read_value(part, Some(&name), reader)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_value(
+        &mut self,
+        part: &str,
+        name: Option<&str>,
+        reader: &mut Reader<'a>,
+    ) -> Result<(), Malformed> {
+        match self.outline.place(part, name) {
+            Some(place) => self.scalars[place] = scalar(reader)?,
+            None => _ = reader.skip()?,
+        }
+        Ok(())
+    }
+
+    fn read_labels(&mut self, reader: &mut Reader<'a>) -> Result<(), Malformed> {
+        self.labels.clear();
+        if reader.peek()? != b'{' {
+            reader.skip()?;
+            return Ok(());
+        }
+        reader.open(b'{')?;
+        let mut first = true;
+        while let Some(key) = reader.key(&mut first)? {
+            let Some(Scalar::Text(value)) = scalar(reader)? else {
+                continue;
+            };
+            match self.labels.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, known)) => *known = value,
+                None => self.labels.push((key, value)),
+            }
+        }
+        Ok(())
+    }
+
+    fn value(&self, of: Selected) -> Cow<'_, str> {
+        match of {
+            Selected::Text(path) => self.text(path).into(),
+            Selected::FirstOf(paths) => {
+                let mut texts = paths.iter().map(|path| self.text(path));
+                texts.find(|text| !text.is_empty()).unwrap_or("").into()
+            }
+            Selected::Flag(path) => match self.scalar(path) {
+                Some(Scalar::Flag(true)) => "true".into(),
+                _ => "false".into(),
+            },
+            Selected::Count(path) => match self.scalar(path) {
+                Some(Scalar::Number(number)) => (*number).into(),
+                _ => "0".into(),
+            },
+        }
+    }
+
+    fn text(&self, path: &'static str) -> &str {
+        match self.scalar(path) {
+            Some(Scalar::Text(text)) => text,
+            _ => "",
+        }
+    }
+
+    fn scalar(&self, path: &'static str) -> Option<&Scalar<'a>> {
+        let Path { part, name } = Path::parse(path);
+        let place = self.outline.place(part, name)?;
+        self.scalars.get(place)?.as_ref()
+    }
+}
+
+/// The next value; `None` if it is no scalar, or null.
+fn scalar<'a>(reader: &mut Reader<'a>) -> Result<Option<Scalar<'a>>, Malformed> {
+    Ok(match reader.peek()? {
+        b'"' => Some(Scalar::Text(reader.string()?)),
+        b't' | b'f' => Some(Scalar::Flag(reader.skip()? == b"true")),
+        b'-' | b'0'..=b'9' => Some(Scalar::Number(reader.number()?)),
+        _ => {
+            reader.skip()?;
+            None
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const FIELDS: &[Selectable] = &[
+        Selectable {
+            name: "spec.nodeName",
+            value: Selected::Text("spec.nodeName"),
+        },
+        Selectable {
+            name: "type",
+            value: Selected::Text("type"),
+        },
+        Selectable {
+            name: "source",
+            value: Selected::FirstOf(&["source.component", "type"]),
+        },
+        Selectable {
+            name: "spec.hostNetwork",
+            value: Selected::Flag("spec.hostNetwork"),
+        },
+        Selectable {
+            name: "status.replicas",
+            value: Selected::Count("status.replicas"),
+        },
+    ];
+
+    fn check(json: &str, labels: &[(&str, &str)], fields: [&str; 5]) {
+        let outline = Outline::new(FIELDS);
+        let read = outline.read(json.as_bytes()).expect(json);
+        let found: Vec<(&str, &str)> = read.labels().iter().map(|(k, v)| (&**k, &**v)).collect();
+        assert_eq!(found, labels, "{json}");
+        assert_eq!(read.fields().collect::<Vec<_>>(), fields, "{json}");
+    }
+
+    #[test]
+    fn labels_and_fields_are_read_and_all_else_is_passed_over() {
+        let whole = json!({
+            "kind": "Pod",
+            "metadata": {
+                "name": "a",
+                "annotations": {"labels": "{\"x\":1}"},
+                "labels": {"app": "web", "odd": "a\"b\\c\u{e9}\n"},
+                "ownerReferences": [{"labels": {"no": "no"}}],
+            },
+            "spec": {"nodeName": "n", "hostNetwork": true, "containers": [{"nodeName": "c"}]},
+            "status": {"replicas": 3, "deep": {"replicas": 4}},
+            "source": {"component": "kubelet"},
+            "type": "Normal",
+        });
+        let labels = [("app", "web"), ("odd", "a\"b\\c\u{e9}\n")];
+        let fields = ["n", "Normal", "kubelet", "true", "3"];
+        check(&whole.to_string(), &labels, fields);
+        let pretty = serde_json::to_string_pretty(&whole).unwrap();
+        check(&pretty, &labels, fields);
+    }
+
+    #[test]
+    fn what_is_absent_or_something_else_has_the_value_of_nothing() {
+        let nothing = ["", "", "", "false", "0"];
+        check("{}", &[], nothing);
+        check(r#"{"metadata":null,"spec":5,"status":[]}"#, &[], nothing);
+        let odd = r#"{"metadata":{"labels":["a"]},"spec":{"nodeName":null,"hostNetwork":"true"},
+            "status":{"replicas":"3"},"type":{"a":1},"source":"x"}"#;
+        check(odd, &[], nothing);
+        let labels = r#"{"metadata":{"labels":{"a":"1","b":2,"c":null,"a":"3"}},"type":"x"}"#;
+        check(labels, &[("a", "3")], ["", "x", "x", "false", "0"]);
+    }
+
+    #[test]
+    fn malformed_objects_are_noticed_wherever_they_are_malformed() {
+        let outline = Outline::new(FIELDS);
+        for wrong in [
+            "[]",
+            "5",
+            "",
+            "{\"a\":",
+            "{} x",
+            "{\"spec\":{\"containers\":[}}",
+            "{\"metadata\":{\"labels\":{\"a\"}}}",
+            "{\"type\":tru}",
+            "{\"x\":\"\u{1}\"}",
+        ] {
+            assert!(outline.read(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+        assert!(outline.read(b"{\"x\":\"\xff\"}").is_err());
+    }
+
+    /// A kind with a selectable field that is deeper would select wrongly.
+    #[test]
+    fn every_selectable_field_of_every_kind_is_found() {
+        for kind in crate::kinds::all() {
+            let outline = Outline::new(&kind.selectable);
+            for field in &kind.selectable {
+                for path in field.value.paths() {
+                    let value = match field.value {
+                        Selected::Flag(_) => Value::Bool(true),
+                        Selected::Count(_) => 3.into(),
+                        Selected::Text(_) | Selected::FirstOf(_) => "x".into(),
+                    };
+                    let object = match path.split('.').collect::<Vec<_>>()[..] {
+                        [part, name] => json!({part: {name: value}}),
+                        [part] => json!({part: value}),
+                        _ => panic!("{path} is too deep"),
+                    };
+                    let text = object.to_string();
+                    let read = outline.read(text.as_bytes()).expect("an object");
+                    let values: Vec<_> = read.fields().collect();
+                    let place = kind.selectable.iter().position(|it| it.name == field.name);
+                    let found = &values[place.expect("it is one of them")];
+                    let want = value
+                        .as_str()
+                        .map_or_else(|| value.to_string(), str::to_owned);
+                    assert_eq!(*found, want, "{} of {}", field.name, kind.name);
+                }
+            }
+        }
+    }
+}
