@@ -36,6 +36,8 @@ pub struct Type {
     pub open: bool,
     /// By which the fields are found. Filled in when the table is built.
     pub(crate) names: Names,
+    /// How many of the fields are written even when empty. Filled in with it.
+    pub(crate) always_written: usize,
     /// Other spellings, and the position of the field that each stands for. Filled in with it.
     pub(crate) aliases: Box<[(Box<str>, usize)]>,
 }
@@ -185,6 +187,8 @@ impl Type {
     pub(crate) fn index(&mut self) {
         self.fields.sort_by(|a, b| a.name.cmp(&b.name));
         self.names = Names::of(&self.fields);
+        let always_written = |field: &&Field| field.emit == Emit::Always;
+        self.always_written = self.fields.iter().filter(always_written).count();
         let aliases = self.fields.iter().enumerate().flat_map(|(at, field)| {
             let aliases = field.aliases.iter().cloned();
             aliases.map(move |alias| (alias, at))

@@ -1,9 +1,9 @@
 //! Values that are neither objects nor lists, and what Go makes of them.
 
-use rhumb_meta::Quantity;
 use serde_json::{Number, Value};
 
 use super::base64;
+use super::quantities::canonical_quantity;
 use super::spot;
 use super::spot::Here;
 use super::walk::{Read, Stop, Walk};
@@ -162,12 +162,6 @@ pub(crate) fn zero(shape: &Shape) -> Value {
         | Shape::OrList(_)
         | Shape::OrStrings(_) => Value::Null,
     }
-}
-
-pub(crate) fn canonical_quantity(text: &str) -> Result<String, String> {
-    Quantity::parse(text)
-        .map(|quantity| quantity.to_string())
-        .map_err(|error| error.to_string())
 }
 
 /// Whole numbers are written without a point, as Go does.
