@@ -189,19 +189,12 @@ impl<'t, 'i> Walk<'t, 'i> {
             };
             let field = &of.fields[at];
             let again = seen.again(at);
-            aliases.check(field, &name, again, here)?;
-            if again {
-                self.problem("duplicate field", here, &name);
+            if again || known.is_none() {
+                aliases.check(field, &name, again, here)?;
+                self.unusual_field(field, &name, again, here);
             }
-            if known.is_none() && self.respelled.len() < MAX_PROBLEMS {
-                self.respelled.push(spelling::stored_as(here, &name, field));
-            }
-            let name = match known {
-                Some(_) => name.into_owned(),
-                None => field.name.to_string(),
-            };
             let old = match again || refilled {
-                true => object.remove(&name),
+                true => object.remove(&*field.name),
                 false => None,
             };
             let spot = Spot {
@@ -209,10 +202,21 @@ impl<'t, 'i> Walk<'t, 'i> {
                 step: Step::Field(of, field),
             };
             if let Some(value) = self.value(&field.shape, old, Some(&spot))? {
-                object.insert(name, value);
+                object.insert((*field.name).to_owned(), value);
             }
         }
         Ok(object)
+    }
+
+    /// Remembers what is to be told of a field that is there again or by another name.
+    #[cold]
+    fn unusual_field(&mut self, field: &Field, name: &str, again: bool, here: Here<'_>) {
+        if again {
+            self.problem("duplicate field", here, name);
+        }
+        if *field.name != *name && self.respelled.len() < MAX_PROBLEMS {
+            self.respelled.push(spelling::stored_as(here, name, field));
+        }
     }
 
     fn unknown_field(
