@@ -98,10 +98,6 @@ impl Digest {
 
     /// The low bits count: they tell the place.
     #[inline]
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "some of the bits are enough"
-    )]
     fn hash(self) -> usize {
         const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
         let mixed = (self.head ^ self.tail.rotate_left(23) ^ self.length as u64).wrapping_mul(ODD);
