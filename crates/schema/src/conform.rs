@@ -41,8 +41,11 @@ fn add_unset(table: &Table, of: &Type, object: &mut Object) {
     }
 }
 
+#[inline]
 fn conform_field(table: &Table, field: &Field, value: &mut Value) {
-    conform_value(table, &field.shape, value);
+    if has_form(&field.shape) {
+        conform_value(table, &field.shape, value);
+    }
     if field.emit == Emit::Always {
         if value.is_null() {
             *value = unset(table, field);
@@ -52,7 +55,24 @@ fn conform_field(table: &Table, field: &Field, value: &mut Value) {
     }
 }
 
+/// Whether a value can be of that shape and not yet in upstream's form.
+#[inline]
+fn has_form(shape: &Shape) -> bool {
+    !matches!(
+        shape,
+        Shape::String
+            | Shape::Bool
+            | Shape::Int32
+            | Shape::Int64
+            | Shape::Bytes
+            | Shape::IntOrString
+            | Shape::Duration
+            | Shape::Any
+    )
+}
+
 /// Whether a field with that value is not written at all.
+#[inline]
 fn is_left_out(field: &Field, value: &Value) -> bool {
     let omits = field.emit == Emit::UnlessEmpty;
     omits && (value.is_null() || !field.pointer && is_empty(value))
@@ -98,7 +118,7 @@ fn conform_value(table: &Table, shape: &Shape, value: &mut Value) {
             }
         }
         (Shape::Map(values), Value::Object(map)) => {
-            for (_, value) in map {
+            for value in map.values_mut() {
                 conform_item(table, values, value);
             }
         }
@@ -124,10 +144,11 @@ fn conform_value(table: &Table, shape: &Shape, value: &mut Value) {
 }
 
 /// In a list or map, null is the zero value.
+#[inline]
 fn conform_item(table: &Table, shape: &Shape, item: &mut Value) {
     if item.is_null() {
         *item = whole_zero(table, shape);
-    } else {
+    } else if has_form(shape) {
         conform_value(table, shape, item);
     }
 }

@@ -168,6 +168,7 @@ impl Type {
         }
     }
 
+    #[inline]
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.position(name).map(|at| &self.fields[at])
     }
