@@ -10,13 +10,6 @@ use super::walk::{Read, Stop, Walk};
 use crate::{Object, Shape};
 
 impl Walk<'_, '_> {
-    pub(super) fn string(&mut self, shape: &Shape, here: Here<'_>) -> Read {
-        if self.reader.peek()? != b'"' {
-            return self.misfit(shape, here);
-        }
-        Ok(Some(Value::String(self.reader.string()?.into_owned())))
-    }
-
     pub(super) fn bool(&mut self, shape: &Shape, here: Here<'_>) -> Read {
         match self.reader.peek()? {
             b't' => self.reader.word("true")?,

@@ -6,16 +6,15 @@ const ONES: u64 = u64::MAX / 0xff;
 /// From there on, the first byte that is a quote, a backslash or a control character; the end if there is none.
 #[inline]
 pub(super) fn plain_end(bytes: &[u8], from: usize) -> usize {
-    let (eights, last) = bytes.get(from..).unwrap_or_default().as_chunks::<8>();
     let mut at = from;
-    for eight in eights {
+    while let Some(eight) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
         let special = special_bytes(u64::from_le_bytes(*eight));
         if special != 0 {
             return at + (special.trailing_zeros() / 8) as usize;
         }
         at += 8;
     }
-    at + last_plain_end(last)
+    last_plain_end(bytes, at)
 }
 
 /// The high bit of each byte that is special. Those behind the first one may be marked wrongly, as the subtractions
@@ -30,10 +29,12 @@ fn special_bytes(eight: u64) -> u64 {
 }
 
 /// The same with less than eight bytes left.
-fn last_plain_end(last: &[u8]) -> usize {
+#[cold]
+fn last_plain_end(bytes: &[u8], from: usize) -> usize {
+    let last = bytes.get(from..).unwrap_or_default();
     let special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..=0x1f);
     let end = last.iter().position(special);
-    end.unwrap_or(last.len())
+    end.map_or(bytes.len(), |end| from + end)
 }
 
 #[cfg(test)]

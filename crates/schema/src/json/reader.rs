@@ -57,7 +57,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn string(&mut self) -> Result<Cow<'a, str>, Malformed> {
         self.expect(b'"')?;
         let end = plain_end(self.bytes, self.at);
@@ -142,7 +142,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The next key of an object, or `None` at its end. `first` becomes false.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn key(&mut self, first: &mut bool) -> Result<Option<Cow<'a, str>>, Malformed> {
         if !self.more(first, b'}')? {
             return Ok(None);
