@@ -22,8 +22,8 @@ struct Plan {
     fills: Vec<Fill>,
     /// Positions of fields.
     constants: Vec<usize>,
-    /// For each field by its position, whether there are defaults below it. Empty if there are none.
-    below: Vec<bool>,
+    /// Positions of fields below which there are defaults, in order.
+    below: Vec<usize>,
     /// Positions of fields that get something even where they are absent.
     made: Vec<usize>,
 }
@@ -65,10 +65,10 @@ impl<'t> Defaults<'t> {
     fn find_paths(&mut self) {
         let own = self.plans.iter().map(Plan::has_own).collect();
         for (user, at) in leading_to(self.table, own, |_| true) {
-            let plan = &mut self.plans[user];
-            let fields = self.table.types[user].fields.len();
-            plan.below.resize(fields, false);
-            plan.below[at] = true;
+            self.plans[user].below.push(at);
+        }
+        for plan in &mut self.plans {
+            plan.below.sort_unstable();
         }
         let filling = self.plans.iter().map(Plan::fills_empty).collect();
         for (user, at) in leading_to(self.table, filling, is_always_there) {
@@ -98,10 +98,20 @@ impl<'t> Defaults<'t> {
     }
 
     fn apply_below(&self, plan: &Plan, of: &Type, object: &mut Object) {
+        // Whichever is shorter: what could be there, or what is. To look for a field costs about twice as much as to
+        // come across it.
+        if plan.below.len() * 2 <= object.len() {
+            for field in plan.below.iter().map(|&at| &of.fields[at]) {
+                if let Some(value) = object.get_mut(&*field.name) {
+                    self.apply_value(&field.shape, value);
+                }
+            }
+            return;
+        }
         for (name, value) in object.iter_mut() {
             if matches!(value, Value::Object(_) | Value::Array(_))
                 && let Some(at) = of.position(name)
-                && plan.below[at]
+                && plan.below.binary_search(&at).is_ok()
             {
                 self.apply_value(&of.fields[at].shape, value);
             }
