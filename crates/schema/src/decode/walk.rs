@@ -126,7 +126,7 @@ impl<'t, 'i> Walk<'t, 'i> {
     fn value(&mut self, shape: &Shape, old: Option<Value>, here: Here<'_>) -> Read {
         let next = self.reader.peek()?;
         if next == b'"' && matches!(shape, Shape::String) {
-            return Ok(Some(Value::String(self.reader.string()?.into_owned())));
+            return Ok(Some(Value::String(self.reader.string_here()?.into_owned())));
         }
         if next == b'n' {
             self.reader.word("null")?;

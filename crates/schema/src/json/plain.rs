@@ -6,15 +6,15 @@ const ONES: u64 = u64::MAX / 0xff;
 /// From there on, the first byte that is a quote, a backslash or a control character; the end if there is none.
 #[inline]
 pub(super) fn plain_end(bytes: &[u8], from: usize) -> usize {
-    let mut at = from;
-    while let Some(eight) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+    let mut rest = bytes.get(from..).unwrap_or_default();
+    while let Some((eight, behind)) = rest.split_first_chunk::<8>() {
         let special = special_bytes(u64::from_le_bytes(*eight));
         if special != 0 {
-            return at + (special.trailing_zeros() / 8) as usize;
+            return bytes.len() - rest.len() + (special.trailing_zeros() / 8) as usize;
         }
-        at += 8;
+        rest = behind;
     }
-    last_plain_end(bytes, at)
+    bytes.len() - rest.len() + last_plain_end(rest)
 }
 
 /// The high bit of each byte that is special. Those behind the first one may be marked wrongly, as the subtractions
@@ -30,11 +30,10 @@ fn special_bytes(eight: u64) -> u64 {
 
 /// The same with less than eight bytes left.
 #[cold]
-fn last_plain_end(bytes: &[u8], from: usize) -> usize {
-    let last = bytes.get(from..).unwrap_or_default();
+fn last_plain_end(last: &[u8]) -> usize {
     let special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..=0x1f);
     let end = last.iter().position(special);
-    end.map_or(bytes.len(), |end| from + end)
+    end.unwrap_or(last.len())
 }
 
 #[cfg(test)]

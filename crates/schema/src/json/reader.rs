@@ -60,6 +60,12 @@ impl<'a> Reader<'a> {
     #[inline(always)]
     pub(crate) fn string(&mut self) -> Result<Cow<'a, str>, Malformed> {
         self.expect(b'"')?;
+        self.rest_of_string()
+    }
+
+    /// After the opening quote.
+    #[inline(always)]
+    fn rest_of_string(&mut self) -> Result<Cow<'a, str>, Malformed> {
         let end = plain_end(self.bytes, self.at);
         if self.bytes.get(end) == Some(&b'"')
             && let Some(plain) = self.text.and_then(|text| text.get(self.at..end))
@@ -68,6 +74,13 @@ impl<'a> Reader<'a> {
             return Ok(Cow::Borrowed(plain));
         }
         self.unusual_string(end)
+    }
+
+    /// The string whose opening quote is what [`Reader::peek`] has just shown.
+    #[inline(always)]
+    pub(crate) fn string_here(&mut self) -> Result<Cow<'a, str>, Malformed> {
+        self.at += 1;
+        self.rest_of_string()
     }
 
     /// After the opening quote: a string with escapes, or one that is no UTF-8. It is plain up to `end`.
@@ -166,10 +179,14 @@ impl<'a> Reader<'a> {
             self.at += 1;
             return Ok(false);
         }
-        if !was_first {
-            self.expect(b',')?;
+        match next {
+            _ if was_first => Ok(true),
+            b',' => {
+                self.at += 1;
+                Ok(true)
+            }
+            _ => Err(Malformed),
         }
-        Ok(true)
     }
 
     /// Reads over a value of any depth, without recursion, and gives its text.
