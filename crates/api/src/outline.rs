@@ -74,14 +74,16 @@ impl Outline {
 
     /// Reads an object in JSON to its end.
     pub fn read<'a>(&'a self, json: &'a [u8]) -> Result<Outlined<'a>, Malformed> {
-        // The reader would put up with other bytes in texts, as Go does; what is served must not have them.
-        std::str::from_utf8(json).map_err(|_| Malformed)?;
         let mut outlined = Outlined {
             outline: self,
             labels: Vec::new(),
             scalars: vec![None; self.paths.len()],
         };
         let mut reader = Reader::new(json);
+        // What is served must be text, though the reader would put up with other bytes.
+        if !reader.is_text() {
+            return Err(Malformed);
+        }
         outlined.read_object(&mut reader)?;
         reader.end()?;
         Ok(outlined)

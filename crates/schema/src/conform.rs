@@ -3,16 +3,37 @@
 
 use serde_json::Value;
 
-use crate::decode::{canonical_micro_time, canonical_quantity, canonical_time, float, zero};
-use crate::{Emit, Field, Object, Shape, Table, TypeId};
+use crate::decode::{
+    canonical_micro_time, canonical_quantity, canonical_time, float, is_plainly_canonical, zero,
+};
+use crate::{Emit, Field, Object, Shape, Table, Type, TypeId};
 
 /// Brings an object into upstream's form. Fields that the schema does not know stay as they are.
 pub fn conform(table: &Table, of: TypeId, object: &mut Object) {
     let of = table.get(of);
-    object.retain(|name, value| match of.field(name) {
-        Some(field) => keep(table, field, value),
-        None => true,
-    });
+    let mut always_written = 0;
+    let mut surplus = false;
+    for (name, value) in object.iter_mut() {
+        if let Some(field) = of.field(name) {
+            conform_field(table, field, value);
+            always_written += usize::from(field.emit == Emit::Always);
+            surplus |= is_left_out(field, value);
+        }
+    }
+    // An object that was read or written before is usually in this form already.
+    if surplus {
+        let left_out = |name: &str, value: &Value| {
+            let field = of.field(name);
+            field.is_some_and(|field| is_left_out(field, value))
+        };
+        object.retain(|name, value| !left_out(name, value));
+    }
+    if always_written < of.always_written {
+        add_unset(table, of, object);
+    }
+}
+
+fn add_unset(table: &Table, of: &Type, object: &mut Object) {
     for field in &of.fields {
         if field.emit == Emit::Always && !object.contains_key(&*field.name) {
             object.insert((*field.name).to_owned(), unset(table, field));
@@ -20,20 +41,41 @@ pub fn conform(table: &Table, of: TypeId, object: &mut Object) {
     }
 }
 
-/// Brings the value of a field into upstream's form, and says whether it is written at all.
-fn keep(table: &Table, field: &Field, value: &mut Value) -> bool {
-    let omits = field.emit == Emit::UnlessEmpty;
-    if value.is_null() {
-        if !omits {
+#[inline]
+fn conform_field(table: &Table, field: &Field, value: &mut Value) {
+    if has_form(&field.shape) {
+        conform_value(table, &field.shape, value);
+    }
+    if field.emit == Emit::Always {
+        if value.is_null() {
             *value = unset(table, field);
+        } else if !field.pointer && is_empty_collection(&field.shape, value) {
+            *value = Value::Null;
         }
-        return !omits;
     }
-    conform_value(table, &field.shape, value);
-    if !omits && !field.pointer && is_empty_collection(&field.shape, value) {
-        *value = Value::Null;
-    }
-    !(omits && !field.pointer && is_empty(value))
+}
+
+/// Whether a value can be of that shape and not yet in upstream's form.
+#[inline]
+fn has_form(shape: &Shape) -> bool {
+    !matches!(
+        shape,
+        Shape::String
+            | Shape::Bool
+            | Shape::Int32
+            | Shape::Int64
+            | Shape::Bytes
+            | Shape::IntOrString
+            | Shape::Duration
+            | Shape::Any
+    )
+}
+
+/// Whether a field with that value is not written at all.
+#[inline]
+fn is_left_out(field: &Field, value: &Value) -> bool {
+    let omits = field.emit == Emit::UnlessEmpty;
+    omits && (value.is_null() || !field.pointer && is_empty(value))
 }
 
 /// Upstream's store does not tell an empty list or map from none.
@@ -76,11 +118,12 @@ fn conform_value(table: &Table, shape: &Shape, value: &mut Value) {
             }
         }
         (Shape::Map(values), Value::Object(map)) => {
-            for (_, value) in map {
+            for value in map.values_mut() {
                 conform_item(table, values, value);
             }
         }
         (Shape::Quantity, value) => match value {
+            Value::String(text) if is_plainly_canonical(text) => {}
             Value::String(text) => replace(text, canonical_quantity),
             Value::Number(number) => {
                 if let Ok(canonical) = canonical_quantity(&number.to_string()) {
@@ -101,10 +144,11 @@ fn conform_value(table: &Table, shape: &Shape, value: &mut Value) {
 }
 
 /// In a list or map, null is the zero value.
+#[inline]
 fn conform_item(table: &Table, shape: &Shape, item: &mut Value) {
     if item.is_null() {
         *item = whole_zero(table, shape);
-    } else {
+    } else if has_form(shape) {
         conform_value(table, shape, item);
     }
 }

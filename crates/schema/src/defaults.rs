@@ -6,7 +6,8 @@ use crate::builder::TableError;
 use crate::conform::is_empty;
 use crate::{Field, Object, Shape, Table, Type, TypeId};
 
-/// Fills in what was left out of one object.
+/// Fills in what was left out of one object. It looks at nothing but the object: what it does to an empty one, it does
+/// always.
 pub type Fill = fn(&mut Object);
 
 /// What to do for each type: the given functions, the constants of the table, and the fields to go on to.
@@ -21,13 +22,24 @@ struct Plan {
     fills: Vec<Fill>,
     /// Positions of fields.
     constants: Vec<usize>,
-    /// Positions of fields below which there are defaults.
+    /// Positions of fields below which there are defaults, in order.
     below: Vec<usize>,
+    /// Positions of fields that get something even where they are absent.
+    made: Vec<usize>,
 }
 
 impl Plan {
-    fn is_needed(&self) -> bool {
-        !(self.fills.is_empty() && self.constants.is_empty() && self.below.is_empty())
+    fn has_own(&self) -> bool {
+        !(self.fills.is_empty() && self.constants.is_empty())
+    }
+
+    /// Whether an empty object does not stay empty, whatever is below it.
+    fn fills_empty(&self) -> bool {
+        let mut empty = Object::new();
+        for fill in &self.fills {
+            fill(&mut empty);
+        }
+        !(self.constants.is_empty() && empty.is_empty())
     }
 }
 
@@ -49,29 +61,18 @@ impl<'t> Defaults<'t> {
         Ok(defaults)
     }
 
-    /// Marks the fields that lead to defaults, from the types that have some up to those that contain them.
+    /// Marks the fields that lead to defaults.
     fn find_paths(&mut self) {
-        let mut users: Vec<Vec<(usize, usize)>> = vec![Vec::new(); self.plans.len()];
-        for (of, found) in self.table.types().enumerate() {
-            for (at, field) in found.fields.iter().enumerate() {
-                if let Some(id) = field.shape.object() {
-                    users[id.0 as usize].push((of, at));
-                }
-            }
-        }
-        let needed = |(at, plan): (usize, &Plan)| plan.is_needed().then_some(at);
-        let mut waiting: Vec<usize> = self.plans.iter().enumerate().filter_map(needed).collect();
-        while let Some(of) = waiting.pop() {
-            for (user, field) in std::mem::take(&mut users[of]) {
-                let plan = &mut self.plans[user];
-                if !plan.is_needed() {
-                    waiting.push(user);
-                }
-                plan.below.push(field);
-            }
+        let own = self.plans.iter().map(Plan::has_own).collect();
+        for (user, at) in leading_to(self.table, own, |_| true) {
+            self.plans[user].below.push(at);
         }
         for plan in &mut self.plans {
             plan.below.sort_unstable();
+        }
+        let filling = self.plans.iter().map(Plan::fills_empty).collect();
+        for (user, at) in leading_to(self.table, filling, is_always_there) {
+            self.plans[user].made.push(at);
         }
     }
 
@@ -88,22 +89,32 @@ impl<'t> Defaults<'t> {
         for &at in &plan.constants {
             apply_constant(&of.fields[at], object);
         }
-        for &at in &plan.below {
-            self.apply_below(&of.fields[at], object);
+        for &at in &plan.made {
+            make(&of.fields[at], object);
+        }
+        if !plan.below.is_empty() {
+            self.apply_below(plan, of, object);
         }
     }
 
-    fn apply_below(&self, field: &Field, object: &mut Object) {
-        match (object.get_mut(&*field.name), &field.shape) {
-            (None | Some(Value::Null), Shape::Object(id)) if !field.pointer => {
-                let mut absent = Object::new();
-                self.apply(*id, &mut absent);
-                if !absent.is_empty() {
-                    object.insert((*field.name).to_owned(), Value::Object(absent));
+    fn apply_below(&self, plan: &Plan, of: &Type, object: &mut Object) {
+        // Whichever is shorter: what could be there, or what is. To look for a field costs about twice as much as to
+        // come across it.
+        if plan.below.len() * 2 <= object.len() {
+            for field in plan.below.iter().map(|&at| &of.fields[at]) {
+                if let Some(value) = object.get_mut(&*field.name) {
+                    self.apply_value(&field.shape, value);
                 }
             }
-            (None, _) => {}
-            (Some(value), shape) => self.apply_value(shape, value),
+            return;
+        }
+        for (name, value) in object.iter_mut() {
+            if matches!(value, Value::Object(_) | Value::Array(_))
+                && let Some(at) = of.position(name)
+                && plan.below.binary_search(&at).is_ok()
+            {
+                self.apply_value(&of.fields[at].shape, value);
+            }
         }
     }
 
@@ -130,6 +141,46 @@ impl<'t> Defaults<'t> {
             }
             _ => {}
         }
+    }
+}
+
+/// Whether a field is a struct that Go always has.
+fn is_always_there(field: &Field) -> bool {
+    matches!(field.shape, Shape::Object(_)) && !field.pointer
+}
+
+/// The fields below which there is one of the marked types, as positions of a type and of its field. Only those fields
+/// that are wanted are looked at.
+fn leading_to(
+    table: &Table,
+    mut marked: Vec<bool>,
+    wanted: fn(&Field) -> bool,
+) -> Vec<(usize, usize)> {
+    let mut users: Vec<Vec<(usize, usize)>> = vec![Vec::new(); marked.len()];
+    for (user, of) in table.types().enumerate() {
+        for (at, field) in of.fields.iter().enumerate() {
+            if let Some(id) = field.shape.object().filter(|_| wanted(field)) {
+                users[id.0 as usize].push((user, at));
+            }
+        }
+    }
+    let mut waiting: Vec<usize> = (0..marked.len()).filter(|&of| marked[of]).collect();
+    let mut leading = Vec::new();
+    while let Some(of) = waiting.pop() {
+        for &(user, at) in &users[of] {
+            leading.push((user, at));
+            if !std::mem::replace(&mut marked[user], true) {
+                waiting.push(user);
+            }
+        }
+    }
+    leading
+}
+
+/// Makes a struct that is absent; it is filled in with the others.
+fn make(field: &Field, object: &mut Object) {
+    if let None | Some(Value::Null) = object.get(&*field.name) {
+        object.insert((*field.name).to_owned(), Value::Object(Object::new()));
     }
 }
 

@@ -21,6 +21,7 @@ mod defaults;
 pub mod json;
 mod merge;
 mod model;
+mod names;
 mod overlay;
 pub mod protobuf;
 mod text;

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
+use crate::names::Names;
 use crate::protobuf::Message;
 
 /// A set of types that refer to each other.
@@ -33,8 +34,10 @@ pub struct Type {
     pub atomic: bool,
     /// Fields that are not listed are kept as they are.
     pub open: bool,
-    /// The beginnings of the fields' names, by which they are found. Filled in when the table is built.
-    pub(crate) prefixes: Box<[u64]>,
+    /// By which the fields are found. Filled in when the table is built.
+    pub(crate) names: Names,
+    /// How many of the fields are written even when empty. Filled in with it.
+    pub(crate) always_written: usize,
     /// Other spellings, and the position of the field that each stands for. Filled in with it.
     pub(crate) aliases: Box<[(Box<str>, usize)]>,
 }
@@ -165,21 +168,14 @@ impl Type {
         }
     }
 
+    #[inline]
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.position(name).map(|at| &self.fields[at])
     }
 
+    #[inline]
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
-        let wanted = prefix(name);
-        let first = self.prefixes.partition_point(|&prefix| prefix < wanted);
-        let same = self.prefixes[first..]
-            .iter()
-            .take_while(|&&prefix| prefix == wanted);
-        let found = self.fields[first..]
-            .iter()
-            .zip(same)
-            .position(|(field, _)| &*field.name == name);
-        found.map(|at| first + at)
+        self.names.position(&self.fields, name)
     }
 
     /// The position of the field that this is another spelling of.
@@ -191,11 +187,9 @@ impl Type {
     /// Puts the fields in order, and makes them easy to find.
     pub(crate) fn index(&mut self) {
         self.fields.sort_by(|a, b| a.name.cmp(&b.name));
-        self.prefixes = self
-            .fields
-            .iter()
-            .map(|field| prefix(&field.name))
-            .collect();
+        self.names = Names::of(&self.fields);
+        let always_written = |field: &&Field| field.emit == Emit::Always;
+        self.always_written = self.fields.iter().filter(always_written).count();
         let aliases = self.fields.iter().enumerate().flat_map(|(at, field)| {
             let aliases = field.aliases.iter().cloned();
             aliases.map(move |alias| (alias, at))
@@ -206,18 +200,6 @@ impl Type {
     /// The name without the package, as errors about its fields have it.
     pub(crate) fn short_go(&self) -> &str {
         self.go.rsplit('.').next().unwrap_or_default()
-    }
-}
-
-/// The first eight bytes of a name, as a number that sorts like the name.
-fn prefix(name: &str) -> u64 {
-    match name.as_bytes().first_chunk::<8>() {
-        Some(chunk) => u64::from_be_bytes(*chunk),
-        None => name
-            .bytes()
-            .chain(std::iter::repeat(0))
-            .take(8)
-            .fold(0, |number, byte| number << 8 | u64::from(byte)),
     }
 }
 

@@ -4,6 +4,7 @@
 //! are read alike.
 
 mod base64;
+mod quantities;
 mod scalars;
 mod spelling;
 mod spot;
@@ -19,7 +20,8 @@ use walk::{Stop, Walk};
 
 pub use spelling::Speller;
 
-pub(crate) use scalars::{canonical_quantity, float, zero};
+pub(crate) use quantities::{canonical_quantity, is_plainly_canonical};
+pub(crate) use scalars::{float, zero};
 pub(crate) use times::{canonical_micro_time, canonical_time};
 
 /// How deep values may be nested that are kept. What was stored must be readable again: serde_json refuses 128

@@ -1,22 +1,15 @@
 //! Values that are neither objects nor lists, and what Go makes of them.
 
-use rhumb_meta::Quantity;
 use serde_json::{Number, Value};
 
 use super::base64;
+use super::quantities::canonical_quantity;
 use super::spot;
 use super::spot::Here;
 use super::walk::{Read, Stop, Walk};
 use crate::{Object, Shape};
 
 impl Walk<'_, '_> {
-    pub(super) fn string(&mut self, shape: &Shape, here: Here<'_>) -> Read {
-        if self.reader.peek()? != b'"' {
-            return self.misfit(shape, here);
-        }
-        Ok(Some(Value::String(self.reader.string()?.into_owned())))
-    }
-
     pub(super) fn bool(&mut self, shape: &Shape, here: Here<'_>) -> Read {
         match self.reader.peek()? {
             b't' => self.reader.word("true")?,
@@ -162,12 +155,6 @@ pub(crate) fn zero(shape: &Shape) -> Value {
         | Shape::OrList(_)
         | Shape::OrStrings(_) => Value::Null,
     }
-}
-
-pub(crate) fn canonical_quantity(text: &str) -> Result<String, String> {
-    Quantity::parse(text)
-        .map(|quantity| quantity.to_string())
-        .map_err(|error| error.to_string())
 }
 
 /// Whole numbers are written without a point, as Go does.

@@ -124,14 +124,18 @@ impl<'t, 'i> Walk<'t, 'i> {
 
     /// Reads one value of that shape. `old` is what an earlier field of that name left there.
     fn value(&mut self, shape: &Shape, old: Option<Value>, here: Here<'_>) -> Read {
-        if self.reader.peek()? == b'n' {
+        let next = self.reader.peek()?;
+        if next == b'"' && matches!(shape, Shape::String) {
+            return Ok(Some(Value::String(self.reader.string_here()?.into_owned())));
+        }
+        if next == b'n' {
             self.reader.word("null")?;
             // Null clears what can be nil in Go, and leaves everything else alone.
             let stays = !matches!(shape, Shape::List(_) | Shape::Map(_) | Shape::Bytes);
             return Ok(old.filter(|_| stays && !is_pointer(here)));
         }
         match shape {
-            Shape::String => self.string(shape, here),
+            Shape::String => self.misfit(shape, here),
             Shape::Bool => self.bool(shape, here),
             Shape::Int32 => self.integer(shape, i64::from(i32::MIN)..=i64::from(i32::MAX), here),
             Shape::Int64 => self.integer(shape, i64::MIN..=i64::MAX, here),
@@ -171,8 +175,8 @@ impl<'t, 'i> Walk<'t, 'i> {
             Some(Value::Object(object)) => object,
             _ => Object::new(),
         };
-        let object = self.deeper(|walk| walk.fields(table.get(id), object, here))?;
-        Ok(Some(Value::Object(object)))
+        let read = self.deeper(|walk| walk.fields(table.get(id), object, here));
+        read.map(|object| Some(Value::Object(object)))
     }
 
     fn fields(&mut self, of: &'t Type, mut object: Object, here: Here<'_>) -> Result<Object, Stop> {
@@ -189,19 +193,12 @@ impl<'t, 'i> Walk<'t, 'i> {
             };
             let field = &of.fields[at];
             let again = seen.again(at);
-            aliases.check(field, &name, again, here)?;
-            if again {
-                self.problem("duplicate field", here, &name);
+            if again || known.is_none() {
+                aliases.check(field, &name, again, here)?;
+                self.unusual_field(field, &name, again, here);
             }
-            if known.is_none() && self.respelled.len() < MAX_PROBLEMS {
-                self.respelled.push(spelling::stored_as(here, &name, field));
-            }
-            let name = match known {
-                Some(_) => name.into_owned(),
-                None => field.name.to_string(),
-            };
             let old = match again || refilled {
-                true => object.remove(&name),
+                true => object.remove(&*field.name),
                 false => None,
             };
             let spot = Spot {
@@ -209,10 +206,21 @@ impl<'t, 'i> Walk<'t, 'i> {
                 step: Step::Field(of, field),
             };
             if let Some(value) = self.value(&field.shape, old, Some(&spot))? {
-                object.insert(name, value);
+                object.insert((*field.name).to_owned(), value);
             }
         }
         Ok(object)
+    }
+
+    /// Remembers what is to be told of a field that is there again or by another name.
+    #[cold]
+    fn unusual_field(&mut self, field: &Field, name: &str, again: bool, here: Here<'_>) {
+        if again {
+            self.problem("duplicate field", here, name);
+        }
+        if *field.name != *name && self.respelled.len() < MAX_PROBLEMS {
+            self.respelled.push(spelling::stored_as(here, name, field));
+        }
     }
 
     fn unknown_field(

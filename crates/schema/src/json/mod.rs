@@ -1,5 +1,6 @@
 //! JSON as Go reads it: what is malformed, and in which words that is said.
 
+mod plain;
 mod reader;
 mod syntax;
 mod unquote;

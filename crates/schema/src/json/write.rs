@@ -4,6 +4,8 @@ use std::io::Write as _;
 
 use serde_json::{Map, Value};
 
+use super::plain::plain_end;
+
 /// Appends a value.
 pub fn write(value: &Value, out: &mut Vec<u8>) {
     match value {
@@ -49,7 +51,7 @@ pub fn write_field(name: &str, value: &Value, out: &mut Vec<u8>) {
 }
 
 fn write_text(text: &str, out: &mut Vec<u8>) {
-    if needs_escapes(text.as_bytes()) {
+    if plain_end(text.as_bytes(), 0) < text.len() {
         // Writing to memory does not fail.
         _ = serde_json::to_writer(out, text);
         return;
@@ -58,14 +60,6 @@ fn write_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     out.extend_from_slice(text.as_bytes());
     out.push(b'"');
-}
-
-/// Looks at all bytes, since most texts have none that need it: many are then looked at in one step.
-fn needs_escapes(bytes: &[u8]) -> bool {
-    let is_special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
-    bytes
-        .iter()
-        .fold(false, |found, byte| found | is_special(*byte))
 }
 
 #[cfg(test)]
