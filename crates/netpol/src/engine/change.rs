@@ -31,7 +31,7 @@ impl Engine {
         let Some(id) = self.world.namespaces.find(name) else {
             return;
         };
-        let pods: Vec<PodId> = self.world.namespaces[id].pods.iter().copied().collect();
+        let pods: Vec<PodId> = self.world.namespaces[id].pods.iter().collect();
         for pod in pods {
             self.select_again(pod);
         }
@@ -70,7 +70,7 @@ impl Engine {
             return;
         };
         self.withdraw(id);
-        for selection in self.world.pods[id].selections.clone() {
+        for selection in std::mem::take(&mut self.world.pods[id].selections) {
             self.leave(selection, id);
         }
         let pod = self.world.pods.remove(id);
@@ -100,9 +100,9 @@ impl Engine {
         if self.is_local(id) {
             self.node.pods.insert(id);
         }
-        for address in self.world.pods[id].facts.addresses.clone() {
-            let before = self.world.owners.of(address);
-            self.world.owners.claim(address, id, &self.world.pods);
+        for at in 0..self.world.pods[id].facts.addresses.len() {
+            let address = self.world.pods[id].facts.addresses[at];
+            let before = self.world.owners.claim(address, id, &self.world.pods);
             self.note_owner(address, before);
         }
     }
@@ -116,9 +116,9 @@ impl Engine {
         }
         world.namespaces.remove_pod(pod.namespace, id);
         world.pods.unpost(id);
-        for address in self.world.pods[id].facts.addresses.clone() {
-            let before = self.world.owners.of(address);
-            self.world.owners.release(address, id, &self.world.pods);
+        for at in 0..self.world.pods[id].facts.addresses.len() {
+            let address = self.world.pods[id].facts.addresses[at];
+            let before = self.world.owners.release(address, id, &self.world.pods);
             self.note_owner(address, before);
         }
         self.node.pods.remove(&id);
@@ -209,9 +209,9 @@ impl Engine {
         let meaning = &self.world.policies[id].meaning;
         let selections = &mut self.world.selections;
         for peer in meaning.peers() {
-            selections[peer].peer_of.remove(&id);
+            selections[peer].peer_of.remove(id);
         }
-        selections[meaning.target].targeted_by.remove(&id);
+        selections[meaning.target].targeted_by.remove(id);
         self.node.stale.activity.remove(&id);
     }
 
@@ -224,8 +224,8 @@ impl Engine {
         }
         let stale = &mut self.node.stale;
         stale.policies.insert(policy.name.clone());
-        for pod in &self.world.selections[policy.meaning.target].members {
-            let addresses = &self.world.pods[*pod].facts.addresses;
+        for pod in self.world.selections[policy.meaning.target].members.iter() {
+            let addresses = &self.world.pods[pod].facts.addresses;
             stale.addresses.extend(addresses);
         }
     }

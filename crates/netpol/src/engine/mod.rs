@@ -6,9 +6,12 @@
 //! [`node`]. Nothing depends on the order of events, except for the numbers of sets, chains and groups.
 
 mod change;
+mod few;
 mod follow;
+mod hashing;
 mod index;
 mod meaning;
+mod names;
 mod namespaces;
 mod node;
 mod owners;
@@ -24,8 +27,8 @@ mod world;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use self::hashing::IdMap;
 use self::node::Node;
-use self::slots::IdMap;
 use self::text::{Text, Texts};
 use self::touched::Touched;
 use self::world::World;
@@ -146,8 +149,8 @@ impl Engine {
         let meaning = &self.world.policies[id].meaning;
         let selections = &self.world.selections;
         let mut nodes: IdMap<Option<&Text>, usize> = IdMap::default();
-        for pod in &selections[meaning.target].members {
-            let node = self.world.pods[*pod].facts.node.as_ref();
+        for pod in selections[meaning.target].members.iter() {
+            let node = self.world.pods[pod].facts.node.as_ref();
             *nodes.entry(node).or_default() += 1;
         }
         let unplaced = nodes.remove(&None).unwrap_or_default();

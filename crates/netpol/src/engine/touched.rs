@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::hashing::IdSet;
 use super::slots::{PolicyId, SelectionId};
 use super::world::World;
 use crate::Name;
@@ -10,11 +11,11 @@ use crate::Name;
 /// Selections are noted, and not the policies that share them: many pods may come and go between two questions.
 #[derive(Debug, Default)]
 pub(super) struct Touched {
-    policies: BTreeSet<PolicyId>,
+    policies: IdSet<PolicyId>,
     /// Selections with other members, and of these the ones that were or have become empty.
-    members: BTreeSet<SelectionId>,
-    edges: BTreeSet<SelectionId>,
-    removed: BTreeSet<Arc<Name>>,
+    members: IdSet<SelectionId>,
+    edges: IdSet<SelectionId>,
+    removed: Vec<Arc<Name>>,
 }
 
 impl Touched {
@@ -24,7 +25,7 @@ impl Touched {
 
     pub(super) fn note_removed(&mut self, policy: PolicyId, name: Arc<Name>) {
         self.policies.remove(&policy);
-        self.removed.insert(name);
+        self.removed.push(name);
     }
 
     /// `is_edge` if the selection was or has become empty.
@@ -45,10 +46,10 @@ impl Touched {
         let touched = std::mem::take(self);
         let mut policies = touched.policies;
         for selection in touched.members {
-            policies.extend(&world.selections[selection].targeted_by);
+            policies.extend(world.selections[selection].targeted_by.iter());
         }
         for selection in touched.edges {
-            policies.extend(&world.selections[selection].peer_of);
+            policies.extend(world.selections[selection].peer_of.iter());
         }
         let names = policies.iter().map(|id| &world.policies[*id].name);
         let names = names.chain(&touched.removed);
