@@ -313,7 +313,8 @@ impl State {
         if !self.is_ready() {
             return Due::new();
         }
-        let touched = self.engine.take_touched();
+        // What is said does not depend on how many pods of a node are selected.
+        let touched = self.engine.take_touched_beyond_counts();
         if self.swept.is_none() {
             return now([Key::Policies]);
         }

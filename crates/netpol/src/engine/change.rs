@@ -49,7 +49,7 @@ impl Engine {
             Some(id) => {
                 self.withdraw(id);
                 if self.world.pods[id].facts.node != facts.node {
-                    self.touch_policies_about(id);
+                    self.count_elsewhere(id, &facts.node);
                 }
                 self.world.pods[id].facts = facts;
                 id
@@ -76,15 +76,6 @@ impl Engine {
         let pod = self.world.pods.remove(id);
         self.world.namespaces.release(pod.namespace);
         self.settle_all();
-    }
-
-    fn touch_policies_about(&mut self, pod: PodId) {
-        if self.node.name.is_some() {
-            return;
-        }
-        for selection in &self.world.pods[pod].selections {
-            self.touched.note_members(*selection, false);
-        }
     }
 
     /// Enters a pod wherever it is looked up by what is known of it.
@@ -197,6 +188,7 @@ impl Engine {
             selections[peer].peer_of.insert(id);
         }
         selections[target].targeted_by.insert(id);
+        self.count(target);
         if is_understood || self.node.name.is_none() {
             self.use_selection(target);
         }

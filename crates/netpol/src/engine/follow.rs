@@ -5,6 +5,9 @@ use rhumb_meta::labels::Selector;
 use super::Engine;
 use super::selections::{Place, Selection};
 use super::slots::{NamespaceId, PodId, PolicyId, SelectionId};
+use super::spread::Spread;
+use super::text::Text;
+use super::touched::Turn;
 
 /// Where the pods of a selection are, as it is read.
 pub(super) enum Where<'a> {
@@ -104,6 +107,7 @@ impl Engine {
     fn unfollow(&mut self, id: SelectionId) {
         let selection = &mut self.world.selections[id];
         selection.is_followed = false;
+        selection.spread = None;
         let members = std::mem::take(&mut selection.members);
         let (place, pods) = (selection.key.place, selection.pods.clone());
         let index = &mut self.world.selections.index;
@@ -205,25 +209,65 @@ impl Engine {
     }
 
     fn enter(&mut self, selection: SelectionId, pod: PodId) {
-        let members = &mut self.world.selections[selection].members;
-        members.insert(pod);
-        let is_first = members.len() == 1;
-        self.note_member(selection, pod, is_first);
+        let entered = &mut self.world.selections[selection];
+        entered.members.insert(pod);
+        let node = &self.world.pods[pod].facts.node;
+        let spread = entered.spread.as_mut();
+        let turn = Turn {
+            of_members: entered.members.len() == 1,
+            of_nodes: spread.is_some_and(|spread| spread.add(node)),
+        };
+        self.note_member(selection, pod, turn);
     }
 
     /// The pod itself has to be told by who calls.
     pub(super) fn leave(&mut self, selection: SelectionId, pod: PodId) {
-        let members = &mut self.world.selections[selection].members;
-        members.remove(pod);
-        let was_last = members.is_empty();
-        self.note_member(selection, pod, was_last);
+        let left = &mut self.world.selections[selection];
+        left.members.remove(pod);
+        let node = &self.world.pods[pod].facts.node;
+        let spread = left.spread.as_mut();
+        let turn = Turn {
+            of_members: left.members.is_empty(),
+            of_nodes: spread.is_some_and(|spread| spread.take(node)),
+        };
+        self.note_member(selection, pod, turn);
     }
 
-    /// A pod has joined or left; `is_edge` if there was nobody else before, or is nobody now.
-    fn note_member(&mut self, id: SelectionId, pod: PodId, is_edge: bool) {
+    /// Its members are counted from now on.
+    pub(super) fn count(&mut self, id: SelectionId) {
+        let selection = &mut self.world.selections[id];
+        if selection.spread.is_none() {
+            let mut spread = Spread::default();
+            for pod in selection.members.iter() {
+                spread.add(&self.world.pods[pod].facts.node);
+            }
+            selection.spread = Some(spread);
+        }
+    }
+
+    /// The pod is on another node from now on.
+    pub(super) fn count_elsewhere(&mut self, pod: PodId, node: &Option<Text>) {
+        let pod = &self.world.pods[pod];
+        for selection in &pod.selections {
+            let Some(spread) = &mut self.world.selections[*selection].spread else {
+                continue;
+            };
+            let (was_last, is_first) = (spread.take(&pod.facts.node), spread.add(node));
+            if self.node.name.is_none() {
+                let turn = Turn {
+                    of_members: false,
+                    of_nodes: was_last || is_first,
+                };
+                self.touched.note_members(*selection, turn);
+            }
+        }
+    }
+
+    /// A pod has joined or left.
+    fn note_member(&mut self, id: SelectionId, pod: PodId, turn: Turn) {
         let selection = &self.world.selections[id];
         if self.node.name.is_none() {
-            self.touched.note_members(id, is_edge);
+            self.touched.note_members(id, turn);
             return;
         }
         let addresses = &self.world.pods[pod].facts.addresses;
@@ -231,7 +275,7 @@ impl Engine {
         if selection.key.is_local {
             self.node.stale.addresses.extend(addresses);
         }
-        if is_edge {
+        if turn.of_members {
             self.node
                 .stale
                 .activity

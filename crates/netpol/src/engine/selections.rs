@@ -8,6 +8,7 @@ use super::index::Index;
 use super::slots::{
     NamespaceId, NamespaceSelectorId, PodId, PolicyId, SelectionId, SelectorId, Slots,
 };
+use super::spread::Spread;
 
 /// Where the pods of a selection are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -41,6 +42,8 @@ pub(crate) struct Selection {
     /// Whether its members are known.
     pub(crate) is_followed: bool,
     pub(crate) members: Few<PodId>,
+    /// Counted once a policy is about it, as long as its members are known.
+    pub(crate) spread: Option<Spread>,
     /// The policies that are about it, and those that name it as a peer.
     pub(crate) targeted_by: Few<PolicyId>,
     pub(crate) peer_of: Few<PolicyId>,
