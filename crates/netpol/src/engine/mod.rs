@@ -178,8 +178,8 @@ impl Engine {
         self.touched.take(&self.world)
     }
 
-    /// The same without those of which nothing has changed but how many pods there are on a node: so a pod that comes
-    /// where others are costs nothing, however many policies select it.
+    /// The same without those of which nothing has changed but how many pods there are on a node, or on none yet: so a pod
+    /// that comes where others are costs nothing, however many policies select it.
     pub fn take_touched_beyond_counts(&mut self) -> BTreeSet<Name> {
         self.touched.take_beyond_counts(&self.world)
     }

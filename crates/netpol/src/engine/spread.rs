@@ -10,7 +10,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Tells whether nobody was there before.
+    /// Tells whether it is a node where nobody was before.
     pub(crate) fn add(&mut self, node: &Option<Text>) -> bool {
         match self.counts.get_mut(node) {
             Some(count) => {
@@ -19,22 +19,22 @@ impl Spread {
             }
             None => {
                 self.counts.insert(node.clone(), 1);
-                true
+                node.is_some()
             }
         }
     }
 
-    /// Tells whether nobody is there any more.
+    /// Tells whether it is a node where nobody is any more.
     pub(crate) fn take(&mut self, node: &Option<Text>) -> bool {
         let Some(count) = self.counts.get_mut(node) else {
             return false;
         };
         *count -= 1;
-        let is_last = *count == 0;
-        if is_last {
-            self.counts.remove(node);
+        if *count > 0 {
+            return false;
         }
-        is_last
+        self.counts.remove(node);
+        node.is_some()
     }
 
     pub(crate) fn unplaced(&self) -> usize {

@@ -404,8 +404,8 @@ fn pods_that_come_where_others_are_change_nothing_but_counts() {
         true,
     );
     check(&|engine| engine.set_pod(&at("b", "y")), &[("y", 2)], true);
-    check(&|engine| engine.set_pod(&at("d", "")), &[("y", 2)], true);
-    check(&|engine| engine.set_pod(&at("d", "y")), &[("y", 3)], true);
+    check(&|engine| engine.set_pod(&at("d", "")), &[("y", 2)], false);
+    check(&|engine| engine.set_pod(&at("d", "y")), &[("y", 3)], false);
     let none = json!({"podSelector": {"matchLabels": {"app": "none"}}});
     let turn = |engine: &mut Engine| {
         for name in ["p", "q"] {
@@ -416,6 +416,8 @@ fn pods_that_come_where_others_are_change_nothing_but_counts() {
     check(&turn, &[("y", 3)], true);
     let gone = |engine: &mut Engine| ["b", "c", "d"].map(|name| engine.remove_pod(&shop(name)));
     check(&|engine| _ = gone(engine), &[], true);
+    check(&|engine| engine.set_pod(&at("e", "")), &[], true);
+    check(&|engine| engine.set_pod(&at("e", "z")), &[("z", 1)], true);
 }
 
 #[test]

@@ -64,11 +64,11 @@ impl Touched {
     pub(super) fn take_beyond_counts(&mut self, world: &World) -> BTreeSet<Name> {
         let touched = mem::take(self);
         let mut policies = touched.policies;
-        for selection in touched.spreads {
-            policies.extend(world.selections[selection].targeted_by.iter());
+        for selection in touched.edges.iter().chain(&touched.spreads) {
+            policies.extend(world.selections[*selection].targeted_by.iter());
         }
-        for selection in touched.edges {
-            policies.extend(world.selections[selection].peer_of.iter());
+        for selection in &touched.edges {
+            policies.extend(world.selections[*selection].peer_of.iter());
         }
         let names = policies.iter().map(|id| &world.policies[*id].name);
         let names = names.chain(&touched.removed);

@@ -483,6 +483,7 @@ fn a_pod_where_others_are_concerns_no_policy_however_many_select_it() {
         at,
     );
     let come = |name: &str, node: &str| Event::Apply(pod(name, "ns", node));
+    assert_eq!(state.note_pod(come("pod-new", "")), []);
     assert_eq!(state.note_pod(come("pod-new", "node-7")), []);
     assert_eq!(state.note_pod(come("pod-new", "node-8")), []);
     let gone = Event::Delete(pod("pod-new", "ns", "node-8"));
