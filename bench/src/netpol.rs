@@ -2,6 +2,7 @@
 
 mod cluster;
 mod compute;
+mod crowd;
 mod inside;
 mod kernel;
 mod packets;
@@ -14,6 +15,7 @@ use crate::machine;
 use crate::servers;
 use crate::table::{Output, Table, Target, targets};
 use compute::{Computed, Size, View};
+use crowd::Crowd;
 use kernel::Reached;
 use packets::Cost;
 
@@ -60,6 +62,7 @@ struct Report {
     medium_node: Option<Computed>,
     large: Option<Computed>,
     large_node: Option<Computed>,
+    crowd: Option<Crowd>,
     kernel: Option<Reached>,
     packets: Vec<Cost>,
 }
@@ -79,6 +82,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         report.medium_node = Some(compute::run_apart(Size::Medium, View::Node)?);
         report.large = Some(compute::run_apart(Size::Large, View::Cluster)?);
         report.large_node = Some(compute::run_apart(Size::Large, View::Node)?);
+        report.crowd = Some(crowd::run()?);
     }
     if has(Part::Kernel) {
         let rhumb = arguments.servers.rhumb_program()?;
@@ -98,6 +102,9 @@ fn print(output: Output, report: &Report) {
         Output::Table => {
             println!("{}\n", machine::describe());
             println!("{}", computed(report));
+            if let Some(crowd) = &report.crowd {
+                println!("{}", crowded(crowd));
+            }
             if let Some(reached) = &report.kernel {
                 println!("{}", self::reached(reached));
             }
@@ -134,6 +141,23 @@ fn computed(report: &Report) -> String {
                 it.found.to_string(),
             ]);
         }
+    }
+    table.render()
+}
+
+/// What a pod costs that all policies of its namespace select.
+fn crowded(crowd: &Crowd) -> String {
+    let mut table = Table::new(&["a pod of many changes", "pods", "policies", "time"]);
+    for (what, time_us) in [
+        ("on a node with others", crowd.same_node_us),
+        ("alone on its node", crowd.other_node_us),
+    ] {
+        table.row([
+            what.into(),
+            crowd.pods.to_string(),
+            crowd.policies.to_string(),
+            format!("{:.3} ms", time_us / 1000.0),
+        ]);
     }
     table.render()
 }

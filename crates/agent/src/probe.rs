@@ -12,6 +12,7 @@ const CAP_NET_ADMIN: u32 = 12;
 /// Only there if conntrack tells associations of SCTP apart by their ports.
 const SCTP_TRACKED: &str = "sys/net/netfilter/nf_conntrack_sctp_timeout_established";
 const IPV6_OFF: &str = "sys/net/ipv6/conf/all/disable_ipv6";
+const BOOT_ID: &str = "sys/kernel/random/boot_id";
 
 /// Features as policies know them.
 pub(crate) const SCTP: &str = "SCTP";
@@ -51,6 +52,12 @@ impl System {
         }
         kernel.probe().await.map_err(Error::Kernel)?;
         Ok(self.unimplemented())
+    }
+
+    /// Which run of the kernel this is, as kubelets tell it of their nodes.
+    pub(crate) fn boot_id(&self) -> Option<String> {
+        let id = std::fs::read_to_string(self.proc.join(BOOT_ID)).ok()?;
+        Some(id.trim().to_owned()).filter(|id| !id.is_empty())
     }
 
     /// If it cannot be found out, nft will tell.
@@ -192,6 +199,15 @@ mod tests {
             let fake = Fake::new(&[("proc/self/status", status)]);
             assert_eq!(fake.system.may_change_rules(), may, "{status}");
         }
+    }
+
+    #[test]
+    fn a_run_of_the_kernel_has_a_name() {
+        let id = "proc/sys/kernel/random/boot_id";
+        let told = |files: &[(&str, &str)]| Fake::new(files).system.boot_id();
+        assert_eq!(told(&[(id, "2d9f-11\n")]).as_deref(), Some("2d9f-11"));
+        assert_eq!(told(&[(id, "\n")]), None);
+        assert_eq!(told(&[]), None);
     }
 
     #[test]

@@ -41,6 +41,10 @@ fn parse_written(text: &str) -> Option<IpAddr> {
 }
 
 fn parse_v4_lax(text: &str) -> Option<Ipv4Addr> {
+    // Nearly all are written as they should be, and read faster so.
+    if let Ok(address) = text.parse() {
+        return Some(address);
+    }
     let mut octets = [0; 4];
     let mut parts = text.split('.');
     for octet in &mut octets {

@@ -114,7 +114,12 @@ pub fn dns1035_label(value: &str) -> Problems {
 /// Checks a label key: a name, with an optional DNS subdomain and `/` before it.
 pub fn qualified_name(value: &str) -> Problems {
     let mut problems = Problems::new();
-    let name = match value.split_once('/') {
+    // Most have no prefix. Of so few bytes, looking at each is faster than searching.
+    let prefixed = value
+        .bytes()
+        .any(|b| b == b'/')
+        .then(|| value.split_once('/'));
+    let name = match prefixed.flatten() {
         None => value,
         Some((_, name)) if name.contains('/') => {
             problems.push(concat!(

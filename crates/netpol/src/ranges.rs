@@ -21,15 +21,20 @@ impl Ranges {
     /// What a block of a policy means; `None` if it cannot be read. What cannot be read in `except` takes nothing away.
     pub(crate) fn read(block: &IpBlock) -> Option<Ranges> {
         let whole = Block::parse_lax(block.cidr.as_deref()?)?;
-        let family = family_of(whole);
         let excepts = block.except.iter().flatten();
         let excepts = excepts.filter_map(|except| Block::parse_lax(except));
+        Some(Ranges::of(whole, excepts))
+    }
+
+    /// A block without others.
+    pub(crate) fn of(whole: Block, excepts: impl Iterator<Item = Block>) -> Ranges {
+        let family = family_of(whole);
         let excepts = excepts.filter(|except| family_of(*except) == family);
         let excepts = merge(excepts.map(span).collect());
-        Some(Ranges {
+        Ranges {
             family,
             spans: without(span(whole), &excepts).into(),
-        })
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

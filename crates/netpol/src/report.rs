@@ -22,6 +22,9 @@ pub struct NetworkPolicyNode {
     pub metadata: ObjectMeta,
     /// Who enforces.
     pub agent: String,
+    /// Which run of the kernel it is about, as the node has it in `status.nodeInfo.bootID`: rules do not outlive it.
+    #[serde(rename = "bootID", skip_serializing_if = "Option::is_none")]
+    pub boot_id: Option<String>,
     /// What it knows, in order, the newest last.
     pub versions: Vec<String>,
     /// What it knows, and cannot do on this node.

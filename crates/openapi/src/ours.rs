@@ -153,6 +153,12 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ),
     (
         NODE,
+        "bootID",
+        "The boot id of the kernel that has the rules, as in status.nodeInfo.bootID of the node. Where the node says \
+         another one, it has been started anew, and this counts for nothing.",
+    ),
+    (
+        NODE,
         "problem",
         "Why what is in force is not up to date; absent if it is.",
     ),

@@ -152,7 +152,8 @@ pub(crate) fn status(
         "nodeInfo": {
             "machineID": place.name,
             "systemUUID": place.name,
-            "bootID": place.name,
+            // There is no kernel: an agent that plays its part has one of its own.
+            "bootID": "",
             "kernelVersion": or(&info.kernel_version, "simulated"),
             "osImage": or(&info.os_image, "simulated by rhumb"),
             "containerRuntimeVersion": or(&info.container_runtime_version, "simulated://1.0.0"),

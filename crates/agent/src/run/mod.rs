@@ -108,6 +108,7 @@ impl Agent {
             sctp: self.unimplemented.iter().all(has_sctp),
         };
         let mut report = NetworkPolicyNode::new(&options.node, options.agent, options.versions);
+        report.boot_id = self.system.boot_id();
         report.unimplemented = self.unimplemented;
         let (statement, told) = Statement::new(report);
         let mut work = JoinSet::new();
@@ -151,6 +152,7 @@ pub async fn forget(client: Client, node: &str) -> Result<bool, rhumb_client::Er
 async fn last_word(client: &Client, options: &Options, error: &Error) {
     let versions = options.versions.clone();
     let mut report = NetworkPolicyNode::new(&options.node, options.agent.clone(), versions);
+    report.boot_id = System::default().boot_id();
     report.problem = Some(error.to_string());
     let api = Api::all(client.clone());
     // If nobody hears it, the process ends all the same, and says why.

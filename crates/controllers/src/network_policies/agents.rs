@@ -25,6 +25,8 @@ impl Ability {
 pub(super) struct Report {
     uid: Option<String>,
     version: Option<String>,
+    /// Which run of the kernel it is about; empty if it does not say.
+    boot: Box<str>,
     ability: Arc<Ability>,
     /// The generation that is in force, by the uid of its policy.
     pub(super) applied: HashMap<Box<str>, i64>,
@@ -47,10 +49,12 @@ pub(super) struct Stray {
     pub(super) version: Option<String>,
 }
 
-/// A report counts if there is a node of its name.
+/// A report counts if there is a node of its name, and both are of the same run of its kernel as far as they say: rules do
+/// not outlive it.
 #[derive(Debug, Default)]
 pub(super) struct Agents {
-    nodes: BTreeSet<String>,
+    /// With the run of the kernel that each is in; empty if it does not say.
+    nodes: BTreeMap<String, Box<str>>,
     reports: BTreeMap<String, Report>,
     /// The nodes of all reports that count.
     by_ability: BTreeMap<Arc<Ability>, BTreeSet<String>>,
@@ -63,19 +67,28 @@ impl Agents {
     }
 
     pub(super) fn has_node(&self, node: &str) -> bool {
-        self.nodes.contains(node)
+        self.nodes.contains_key(node)
     }
 
     pub(super) fn nodes(&self) -> impl Iterator<Item = &String> {
-        self.nodes.iter()
+        self.nodes.keys()
     }
 
     pub(super) fn reporting(&self) -> impl Iterator<Item = &String> {
         self.reports.keys()
     }
 
+    /// What counts.
     pub(super) fn report(&self, node: &str) -> Option<&Report> {
-        self.reports.get(node).filter(|_| self.has_node(node))
+        let report = self.reports.get(node)?;
+        let boot = self.nodes.get(node)?;
+        let is_of_now = boot.is_empty() || report.boot.is_empty() || report.boot == *boot;
+        is_of_now.then_some(report)
+    }
+
+    /// Whether there is a report, of another run of the kernel than the node is in.
+    pub(super) fn is_of_another_boot(&self, node: &str) -> bool {
+        self.has_node(node) && self.reports.contains_key(node) && self.report(node).is_none()
     }
 
     pub(super) fn ability(&self, node: &str) -> Option<&Ability> {
@@ -101,14 +114,18 @@ impl Agents {
         })
     }
 
-    /// `None` if the node was known.
-    pub(super) fn add_node(&mut self, node: String) -> Option<Change> {
-        if self.has_node(&node) {
+    /// `None` if the node was known, and its report counts as before.
+    pub(super) fn set_node(&mut self, node: String, boot: &str) -> Option<Change> {
+        if self.nodes.get(&node).is_some_and(|known| **known == *boot) {
             return None;
         }
-        self.nodes.insert(node.clone());
+        let was_known = self.has_node(&node);
+        let did_count = self.report(&node).is_some();
+        self.uncount(&node);
+        self.nodes.insert(node.clone(), boot.into());
         self.count(&node);
-        Some(self.whole(&node))
+        let is_same = was_known && did_count == self.report(&node).is_some();
+        (!is_same).then(|| self.whole(&node))
     }
 
     pub(super) fn remove_node(&mut self, node: &str) -> Change {
@@ -118,17 +135,16 @@ impl Agents {
     }
 
     pub(super) fn set_report(&mut self, node: String, report: NetworkPolicyNode) -> Change {
+        let did_count = self.report(&node).is_some();
+        let before = did_count.then(|| self.whole(&node));
         self.uncount(&node);
         let report = self.read(report);
-        let old = self.reports.remove(&node);
-        let change = if self.has_node(&node) {
-            difference(old.as_ref(), &report)
-        } else {
-            Change::default()
-        };
-        self.reports.insert(node.clone(), report);
+        let old = self.reports.insert(node.clone(), report);
         self.count(&node);
-        change
+        match self.report(&node) {
+            Some(report) => difference(old.as_ref().filter(|_| did_count), report),
+            None => before.unwrap_or_default(),
+        }
     }
 
     pub(super) fn remove_report(&mut self, node: &str) -> Change {
@@ -154,6 +170,7 @@ impl Agents {
         Report {
             uid: report.metadata.uid,
             version: report.metadata.resource_version,
+            boot: report.boot_id.unwrap_or_default().into(),
             ability: known.map_or_else(|| Arc::new(ability), |(known, _)| known.clone()),
             applied: applied
                 .map(|applied| (applied.uid.into(), applied.generation))

@@ -309,8 +309,11 @@ impl Spread {
         for node in facts.nodes() {
             spread.nodes += 1;
             let Some(report) = facts.agents.report(node) else {
-                let waiting = format!("{node} (no agent reports from there)");
-                spread.waiting.push(waiting);
+                let why = match facts.agents.is_of_another_boot(node) {
+                    true => "its agent has not reported since it was started anew",
+                    false => "no agent reports from there",
+                };
+                spread.waiting.push(format!("{node} ({why})"));
                 continue;
             };
             if let Some(problem) = &report.problem {

@@ -8,13 +8,14 @@
 //!
 //! Agents report what they have applied, one object a node; here it becomes one status a policy. A policy is written at
 //! most once a second, and only what changed; the first time when agents had a moment to report. What agents report of
-//! other nodes than there are is deleted.
+//! other nodes than there are is deleted; what they reported before their node was started anew counts for nothing.
 //!
 //! Where nobody can report, as the kind is not served, nothing else is watched; where there are no policies, pods are
 //! not.
 
 mod agents;
 mod conditions;
+mod node;
 mod standing;
 mod state;
 
@@ -33,7 +34,8 @@ use tokio::sync::watch::{self as signal};
 use tokio::task::coop;
 use tokio::time::Instant;
 
-use self::state::{Due, Key, Look, Node, State};
+use self::node::Node;
+use self::state::{Due, Key, Look, State};
 use crate::queue::{Done, Queue};
 use crate::{Context, Error};
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::mem::take;
 use std::time::Duration;
 
-use kube::api::{ObjectMeta, PartialObjectMeta};
+use kube::api::ObjectMeta;
 use kube::runtime::watcher::Event;
 use kube::{Resource, ResourceExt};
 use rhumb_netpol::report::NetworkPolicyNode;
@@ -14,10 +14,9 @@ use rhumb_netpol::{Engine, Features, Knowledge, Name, Namespace, NetworkPolicy, 
 use tokio::time::Instant;
 
 use super::agents::{Agents, Change, Stray};
+use super::node::Node;
 use super::standing::Standing;
 pub(super) use look::Look;
-
-pub(super) type Node = PartialObjectMeta<k8s_openapi::api::core::v1::Node>;
 
 /// What is to be looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -235,7 +234,7 @@ impl State {
             Event::Apply(node) | Event::InitApply(node) => {
                 let name = node.name_any();
                 self.unlisted.nodes.remove(&name);
-                let change = self.agents.add_node(name);
+                let change = self.agents.set_node(name, node.boot());
                 change.map_or_else(Due::new, |change| self.concerned(&change))
             }
             Event::Delete(node) => self.remove_node(&node.name_any()),
@@ -313,7 +312,8 @@ impl State {
         if !self.is_ready() {
             return Due::new();
         }
-        let touched = self.engine.take_touched();
+        // What is said does not depend on how many pods of a node are selected.
+        let touched = self.engine.take_touched_beyond_counts();
         if self.swept.is_none() {
             return now([Key::Policies]);
         }

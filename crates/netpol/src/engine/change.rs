@@ -31,7 +31,7 @@ impl Engine {
         let Some(id) = self.world.namespaces.find(name) else {
             return;
         };
-        let pods: Vec<PodId> = self.world.namespaces[id].pods.iter().copied().collect();
+        let pods: Vec<PodId> = self.world.namespaces[id].pods.iter().collect();
         for pod in pods {
             self.select_again(pod);
         }
@@ -49,7 +49,7 @@ impl Engine {
             Some(id) => {
                 self.withdraw(id);
                 if self.world.pods[id].facts.node != facts.node {
-                    self.touch_policies_about(id);
+                    self.count_elsewhere(id, &facts.node);
                 }
                 self.world.pods[id].facts = facts;
                 id
@@ -70,21 +70,12 @@ impl Engine {
             return;
         };
         self.withdraw(id);
-        for selection in self.world.pods[id].selections.clone() {
+        for selection in std::mem::take(&mut self.world.pods[id].selections) {
             self.leave(selection, id);
         }
         let pod = self.world.pods.remove(id);
         self.world.namespaces.release(pod.namespace);
         self.settle_all();
-    }
-
-    fn touch_policies_about(&mut self, pod: PodId) {
-        if self.node.name.is_some() {
-            return;
-        }
-        for selection in &self.world.pods[pod].selections {
-            self.touched.note_members(*selection, false);
-        }
     }
 
     /// Enters a pod wherever it is looked up by what is known of it.
@@ -100,9 +91,9 @@ impl Engine {
         if self.is_local(id) {
             self.node.pods.insert(id);
         }
-        for address in self.world.pods[id].facts.addresses.clone() {
-            let before = self.world.owners.of(address);
-            self.world.owners.claim(address, id, &self.world.pods);
+        for at in 0..self.world.pods[id].facts.addresses.len() {
+            let address = self.world.pods[id].facts.addresses[at];
+            let before = self.world.owners.claim(address, id, &self.world.pods);
             self.note_owner(address, before);
         }
     }
@@ -116,9 +107,9 @@ impl Engine {
         }
         world.namespaces.remove_pod(pod.namespace, id);
         world.pods.unpost(id);
-        for address in self.world.pods[id].facts.addresses.clone() {
-            let before = self.world.owners.of(address);
-            self.world.owners.release(address, id, &self.world.pods);
+        for at in 0..self.world.pods[id].facts.addresses.len() {
+            let address = self.world.pods[id].facts.addresses[at];
+            let before = self.world.owners.release(address, id, &self.world.pods);
             self.note_owner(address, before);
         }
         self.node.pods.remove(&id);
@@ -197,6 +188,7 @@ impl Engine {
             selections[peer].peer_of.insert(id);
         }
         selections[target].targeted_by.insert(id);
+        self.count(target);
         if is_understood || self.node.name.is_none() {
             self.use_selection(target);
         }
@@ -209,9 +201,9 @@ impl Engine {
         let meaning = &self.world.policies[id].meaning;
         let selections = &mut self.world.selections;
         for peer in meaning.peers() {
-            selections[peer].peer_of.remove(&id);
+            selections[peer].peer_of.remove(id);
         }
-        selections[meaning.target].targeted_by.remove(&id);
+        selections[meaning.target].targeted_by.remove(id);
         self.node.stale.activity.remove(&id);
     }
 
@@ -224,8 +216,8 @@ impl Engine {
         }
         let stale = &mut self.node.stale;
         stale.policies.insert(policy.name.clone());
-        for pod in &self.world.selections[policy.meaning.target].members {
-            let addresses = &self.world.pods[*pod].facts.addresses;
+        for pod in self.world.selections[policy.meaning.target].members.iter() {
+            let addresses = &self.world.pods[pod].facts.addresses;
             stale.addresses.extend(addresses);
         }
     }

@@ -3,8 +3,11 @@
 use rhumb_meta::labels::Selector;
 
 use super::Engine;
-use super::selections::{Key, Place};
+use super::selections::{Place, Selection};
 use super::slots::{NamespaceId, PodId, PolicyId, SelectionId};
+use super::spread::Spread;
+use super::text::Text;
+use super::touched::Turn;
 
 /// Where the pods of a selection are, as it is read.
 pub(super) enum Where<'a> {
@@ -24,11 +27,7 @@ impl Engine {
             Where::Namespace(name) => Place::Exactly(namespaces.hold(name, &mut self.texts)),
             Where::Selector(selector) => Place::Selected(namespaces.hold_selector(selector)),
         };
-        let (id, is_new) = self.world.selections.hold(Key {
-            place,
-            pods,
-            is_local,
-        });
+        let (id, is_new) = self.world.selections.hold(place, pods, is_local);
         if !is_new {
             self.release_place(place);
         }
@@ -91,41 +90,44 @@ impl Engine {
     }
 
     fn follow(&mut self, id: SelectionId) {
-        let key = self.world.selections[id].key.clone();
+        let selection = &self.world.selections[id];
+        let (place, pods) = (selection.key.place, selection.pods.clone());
         let (world, texts) = (&mut self.world, &mut self.texts);
-        if let Place::Selected(selector) = key.place {
+        if let Place::Selected(selector) = place {
             world.namespaces.use_selector(selector, texts);
         }
-        let index = &mut world.selections.index;
-        index.insert(key.place, &key.pods, id, texts);
-        for pod in self.candidates(&key) {
-            if self.is_picked(&key, pod) {
+        world.selections.index.insert(place, &pods, id, texts);
+        for pod in self.candidates(&self.world.selections[id]) {
+            if self.is_picked(&self.world.selections[id], pod) {
                 self.join(id, pod);
             }
         }
     }
 
     fn unfollow(&mut self, id: SelectionId) {
-        let key = self.world.selections[id].key.clone();
-        self.world.selections[id].is_followed = false;
+        let selection = &mut self.world.selections[id];
+        selection.is_followed = false;
+        selection.spread = None;
+        let members = std::mem::take(&mut selection.members);
+        let (place, pods) = (selection.key.place, selection.pods.clone());
         let index = &mut self.world.selections.index;
-        index.remove(key.place, &key.pods, id, &mut self.texts);
-        for pod in std::mem::take(&mut self.world.selections[id].members) {
+        index.remove(place, &pods, id, &mut self.texts);
+        for pod in members.iter() {
             let selections = &mut self.world.pods[pod].selections;
             if let Ok(at) = selections.binary_search(&id) {
                 selections.remove(at);
             }
         }
-        if let Place::Selected(selector) = key.place {
+        if let Place::Selected(selector) = place {
             let namespaces = &mut self.world.namespaces;
             namespaces.disuse_selector(selector, &mut self.texts);
         }
     }
 
     /// A short list that has all pods that may be picked.
-    fn candidates(&self, key: &Key) -> Vec<PodId> {
+    fn candidates(&self, selection: &Selection) -> Vec<PodId> {
         let namespaces = &self.world.namespaces;
-        let places: Vec<NamespaceId> = match key.place {
+        let places: Vec<NamespaceId> = match selection.key.place {
             Place::Exactly(namespace) => vec![namespace],
             Place::Selected(selector) => {
                 let picked = &namespaces.selector(selector).namespaces;
@@ -133,20 +135,23 @@ impl Engine {
             }
         };
         let count = places.iter().map(|id| namespaces[*id].pods.len()).sum();
-        if key.is_local && self.node.pods.len() < count {
+        if count == 0 {
+            return Vec::new();
+        }
+        if selection.key.is_local && self.node.pods.len() < count {
             return self.node.pods.iter().copied().collect();
         }
         let postings = &self.world.pods.postings;
-        let by_labels = postings.candidates(&key.pods, &self.texts, count);
+        let by_labels = postings.candidates(&selection.pods, &self.texts, count);
         by_labels.unwrap_or_else(|| {
-            let pods = places.iter().flat_map(|id| &namespaces[*id].pods);
-            pods.copied().collect()
+            let pods = places.iter().flat_map(|id| namespaces[*id].pods.iter());
+            pods.collect()
         })
     }
 
-    fn is_picked(&self, key: &Key, pod: PodId) -> bool {
-        let is_here = !key.is_local || self.is_local(pod);
-        is_here && self.world.picks(key, pod)
+    fn is_picked(&self, selection: &Selection, pod: PodId) -> bool {
+        let is_here = !selection.key.is_local || self.is_local(pod);
+        is_here && self.world.picks(selection, pod)
     }
 
     /// Whether the pod is on the node that the engine is for.
@@ -157,7 +162,7 @@ impl Engine {
     /// Brings the selections of a pod, which has changed or the namespace of which has, up to date.
     pub(super) fn select_again(&mut self, pod: PodId) {
         let now = self.selections_of(pod);
-        let before = self.world.pods[pod].selections.clone();
+        let before = std::mem::take(&mut self.world.pods[pod].selections);
         for selection in &before {
             if now.binary_search(selection).is_err() {
                 self.leave(*selection, pod);
@@ -165,9 +170,10 @@ impl Engine {
         }
         for selection in &now {
             if before.binary_search(selection).is_err() {
-                self.join(*selection, pod);
+                self.enter(*selection, pod);
             }
         }
+        self.world.pods[pod].selections = now;
     }
 
     /// Those that pick the pod by what is known of it now, in order.
@@ -180,11 +186,16 @@ impl Engine {
         let selected = selectors.iter().map(|selector| Place::Selected(*selector));
         let places = std::iter::once(Place::Exactly(pod.namespace)).chain(selected);
         let selections = &self.world.selections;
-        let candidates =
-            places.flat_map(|place| selections.index.candidates(place, &pod.facts.labels));
-        let mut picked: Vec<SelectionId> = candidates
-            .filter(|selection| self.is_picked(&selections[*selection].key, id))
-            .collect();
+        let labels = &pod.facts.labels;
+        let candidates = places.flat_map(|place| selections.index.candidates(place, labels));
+        // They are those of the pod's places. What is read of them costs more than all else: so it is read only if needed.
+        let is_everywhere = self.node.name.is_none() || self.is_local(id);
+        let picking = candidates.filter(|candidate| {
+            let selection = || &selections[candidate.id];
+            let is_here = is_everywhere || !selection().key.is_local;
+            is_here && (candidate.is_certain || selection().pods.matches(&**labels))
+        });
+        let mut picked: Vec<SelectionId> = picking.map(|candidate| candidate.id).collect();
         picked.sort_unstable();
         picked
     }
@@ -194,28 +205,69 @@ impl Engine {
         if let Err(at) = selections.binary_search(&selection) {
             selections.insert(at, selection);
         }
-        let members = &mut self.world.selections[selection].members;
-        members.insert(pod);
-        let is_first = members.len() == 1;
-        self.note_member(selection, pod, is_first);
+        self.enter(selection, pod);
     }
 
+    fn enter(&mut self, selection: SelectionId, pod: PodId) {
+        let entered = &mut self.world.selections[selection];
+        entered.members.insert(pod);
+        let node = &self.world.pods[pod].facts.node;
+        let spread = entered.spread.as_mut();
+        let turn = Turn {
+            of_members: entered.members.len() == 1,
+            of_nodes: spread.is_some_and(|spread| spread.add(node)),
+        };
+        self.note_member(selection, pod, turn);
+    }
+
+    /// The pod itself has to be told by who calls.
     pub(super) fn leave(&mut self, selection: SelectionId, pod: PodId) {
-        let selections = &mut self.world.pods[pod].selections;
-        if let Ok(at) = selections.binary_search(&selection) {
-            selections.remove(at);
-        }
-        let members = &mut self.world.selections[selection].members;
-        members.remove(&pod);
-        let was_last = members.is_empty();
-        self.note_member(selection, pod, was_last);
+        let left = &mut self.world.selections[selection];
+        left.members.remove(pod);
+        let node = &self.world.pods[pod].facts.node;
+        let spread = left.spread.as_mut();
+        let turn = Turn {
+            of_members: left.members.is_empty(),
+            of_nodes: spread.is_some_and(|spread| spread.take(node)),
+        };
+        self.note_member(selection, pod, turn);
     }
 
-    /// A pod has joined or left; `is_edge` if there was nobody else before, or is nobody now.
-    fn note_member(&mut self, id: SelectionId, pod: PodId, is_edge: bool) {
+    /// Its members are counted from now on.
+    pub(super) fn count(&mut self, id: SelectionId) {
+        let selection = &mut self.world.selections[id];
+        if selection.spread.is_none() {
+            let mut spread = Spread::default();
+            for pod in selection.members.iter() {
+                spread.add(&self.world.pods[pod].facts.node);
+            }
+            selection.spread = Some(spread);
+        }
+    }
+
+    /// The pod is on another node from now on.
+    pub(super) fn count_elsewhere(&mut self, pod: PodId, node: &Option<Text>) {
+        let pod = &self.world.pods[pod];
+        for selection in &pod.selections {
+            let Some(spread) = &mut self.world.selections[*selection].spread else {
+                continue;
+            };
+            let (was_last, is_first) = (spread.take(&pod.facts.node), spread.add(node));
+            if self.node.name.is_none() {
+                let turn = Turn {
+                    of_members: false,
+                    of_nodes: was_last || is_first,
+                };
+                self.touched.note_members(*selection, turn);
+            }
+        }
+    }
+
+    /// A pod has joined or left.
+    fn note_member(&mut self, id: SelectionId, pod: PodId, turn: Turn) {
         let selection = &self.world.selections[id];
         if self.node.name.is_none() {
-            self.touched.note_members(id, is_edge);
+            self.touched.note_members(id, turn);
             return;
         }
         let addresses = &self.world.pods[pod].facts.addresses;
@@ -223,8 +275,11 @@ impl Engine {
         if selection.key.is_local {
             self.node.stale.addresses.extend(addresses);
         }
-        if is_edge {
-            self.node.stale.activity.extend(&selection.targeted_by);
+        if turn.of_members {
+            self.node
+                .stale
+                .activity
+                .extend(selection.targeted_by.iter());
         }
     }
 

@@ -1,18 +1,38 @@
 //! Which selectors may match given labels, without asking each.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::Hash;
+use std::iter;
 
 use rhumb_meta::labels::{Requirement, Selector};
 
-use super::slots::IdMap;
-use super::text::{Label, Text, Texts};
+use super::hashing::{IdMap, IdSet};
+use super::text::{Label, Texts};
 
 /// Selectors by one label that each of them needs; those that need none apart. `P` parts them further.
 #[derive(Debug)]
 pub(crate) struct Index<P, I> {
-    by_label: IdMap<(P, Text, Text), Vec<I>>,
-    others: IdMap<P, Vec<I>>,
+    /// By where the words of the label are.
+    by_label: IdMap<(P, usize, usize), Bucket<I>>,
+    others: IdMap<P, Vec<Candidate<I>>>,
+}
+
+/// Those that need one label. It is held, so that its words stay where they are.
+#[derive(Debug)]
+struct Bucket<I> {
+    _label: Label,
+    /// Mostly the only one.
+    first: Candidate<I>,
+    others: Vec<Candidate<I>>,
+}
+
+/// A selector that may match.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Candidate<I> {
+    pub(crate) id: I,
+    /// Whether it asks for nothing else, so that it need not be looked at.
+    pub(crate) is_certain: bool,
 }
 
 impl<P, I> Default for Index<P, I> {
@@ -26,16 +46,28 @@ impl<P, I> Default for Index<P, I> {
 
 impl<P: Hash + Eq + Copy, I: Copy + Eq> Index<P, I> {
     pub(crate) fn insert(&mut self, place: P, selector: &Selector, id: I, texts: &mut Texts) {
-        if selector.is_nothing() {
-            return;
-        }
-        let Some(trigger) = trigger(selector) else {
-            self.others.entry(place).or_default().push(id);
+        let Some(requirements) = selector.requirements() else {
             return;
         };
+        let Some(trigger) = trigger(selector) else {
+            let is_certain = requirements.is_empty();
+            let others = self.others.entry(place).or_default();
+            others.push(Candidate { id, is_certain });
+            return;
+        };
+        let is_certain = requirements.len() == 1;
         for label in labels_of(trigger, texts) {
-            let key = (place, label.0, label.1);
-            self.by_label.entry(key).or_default().push(id);
+            let candidate = Candidate { id, is_certain };
+            match self.by_label.entry(key(place, &label)) {
+                Entry::Occupied(mut bucket) => bucket.get_mut().others.push(candidate),
+                Entry::Vacant(free) => {
+                    free.insert(Bucket {
+                        _label: label,
+                        first: candidate,
+                        others: Vec::new(),
+                    });
+                }
+            }
         }
     }
 
@@ -44,11 +76,26 @@ impl<P: Hash + Eq + Copy, I: Copy + Eq> Index<P, I> {
             return;
         }
         let Some(trigger) = trigger(selector) else {
-            take_out(&mut self.others, &place, id);
+            if let Entry::Occupied(mut others) = self.others.entry(place) {
+                take_out(others.get_mut(), id);
+                if others.get().is_empty() {
+                    others.remove();
+                }
+            }
             return;
         };
         for label in labels_of(trigger, texts) {
-            take_out(&mut self.by_label, &(place, label.0, label.1), id);
+            let Entry::Occupied(mut entry) = self.by_label.entry(key(place, &label)) else {
+                continue;
+            };
+            let bucket = entry.get_mut();
+            if bucket.first.id != id {
+                take_out(&mut bucket.others, id);
+            } else if let Some(next) = bucket.others.pop() {
+                bucket.first = next;
+            } else {
+                entry.remove();
+            }
         }
     }
 
@@ -58,24 +105,27 @@ impl<P: Hash + Eq + Copy, I: Copy + Eq> Index<P, I> {
     }
 
     /// Each that may match, once.
-    pub(crate) fn candidates(&self, place: P, labels: &[Label]) -> impl Iterator<Item = I> {
-        let by_label = labels.iter().filter_map(move |(key, value)| {
-            let key = (place, key.clone(), value.clone());
-            self.by_label.get(&key)
-        });
-        by_label.chain(self.others.get(&place)).flatten().copied()
+    pub(crate) fn candidates(
+        &self,
+        place: P,
+        labels: &[Label],
+    ) -> impl Iterator<Item = Candidate<I>> {
+        let by_label = labels
+            .iter()
+            .filter_map(move |label| self.by_label.get(&key(place, label)));
+        let by_label = by_label.flat_map(|bucket| iter::once(&bucket.first).chain(&bucket.others));
+        let others = self.others.get(&place).into_iter().flatten();
+        by_label.chain(others).copied()
     }
 }
 
-fn take_out<K: Hash + Eq, I: Eq>(lists: &mut IdMap<K, Vec<I>>, key: &K, id: I) {
-    let Some(list) = lists.get_mut(key) else {
-        return;
-    };
-    if let Some(at) = list.iter().position(|other| *other == id) {
-        list.swap_remove(at);
-    }
-    if list.is_empty() {
-        lists.remove(key);
+fn key<P>(place: P, (key, value): &Label) -> (P, usize, usize) {
+    (place, key.place(), value.place())
+}
+
+fn take_out<I: Eq>(candidates: &mut Vec<Candidate<I>>, id: I) {
+    if let Some(at) = candidates.iter().position(|other| other.id == id) {
+        candidates.swap_remove(at);
     }
 }
 
@@ -93,20 +143,23 @@ fn exact_requirements(selector: &Selector) -> impl Iterator<Item = (&Requirement
         .filter_map(|requirement| Some((requirement, requirement.exact_values()?)))
 }
 
-/// A value that is written twice is meant once.
+/// A value that is written twice is meant once. They are in order.
 fn labels_of(requirement: &Requirement, texts: &mut Texts) -> Vec<Label> {
-    let values: BTreeSet<&str> = requirement.values().iter().map(AsRef::as_ref).collect();
     let key = texts.intern(requirement.key());
-    let labels = values.into_iter();
+    let mut labels: Vec<Label> = Vec::with_capacity(requirement.values().len());
+    for value in requirement.values() {
+        let value = texts.intern(value);
+        if labels.last().is_none_or(|(_, before)| *before != value) {
+            labels.push((key.clone(), value));
+        }
+    }
     labels
-        .map(|value| (key.clone(), texts.intern(value)))
-        .collect()
 }
 
 /// Who has each label.
 #[derive(Debug)]
 pub(crate) struct Postings<I> {
-    by_label: IdMap<Label, BTreeSet<I>>,
+    by_label: IdMap<Label, IdSet<I>>,
 }
 
 impl<I> Default for Postings<I> {
@@ -117,10 +170,13 @@ impl<I> Default for Postings<I> {
     }
 }
 
-impl<I: Ord + Copy> Postings<I> {
+impl<I: Hash + Eq + Copy> Postings<I> {
     pub(crate) fn insert(&mut self, labels: &[Label], id: I) {
         for label in labels {
-            self.by_label.entry(label.clone()).or_default().insert(id);
+            match self.by_label.get_mut(label) {
+                Some(ids) => _ = ids.insert(id),
+                None => _ = self.by_label.insert(label.clone(), IdSet::from_iter([id])),
+            }
         }
     }
 
@@ -156,7 +212,7 @@ impl<I: Ord + Copy> Postings<I> {
             let lists = labels.filter_map(|label| self.by_label.get(&label));
             lists.collect::<Vec<_>>()
         });
-        let count = |lists: &Vec<&BTreeSet<I>>| lists.iter().map(|list| list.len()).sum::<usize>();
+        let count = |lists: &Vec<&IdSet<I>>| lists.iter().map(|list| list.len()).sum::<usize>();
         let shortest = lists.min_by_key(count)?;
         let few = count(&shortest) < limit;
         few.then(|| shortest.into_iter().flatten().copied().collect())

@@ -6,9 +6,12 @@
 //! [`node`]. Nothing depends on the order of events, except for the numbers of sets, chains and groups.
 
 mod change;
+mod few;
 mod follow;
+mod hashing;
 mod index;
 mod meaning;
+mod names;
 mod namespaces;
 mod node;
 mod owners;
@@ -16,6 +19,7 @@ mod pods;
 mod policies;
 mod selections;
 mod slots;
+mod spread;
 mod text;
 mod touched;
 mod verdicts;
@@ -25,8 +29,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use self::node::Node;
-use self::slots::IdMap;
-use self::text::{Text, Texts};
+use self::spread::Spread;
+use self::text::Texts;
 use self::touched::Touched;
 use self::world::World;
 use crate::judge::{Question, Verdict};
@@ -134,6 +138,13 @@ impl Engine {
         self.world.namespaces.known()
     }
 
+    /// The pod that has an address: of several that claim it, the latest of those that are there to stay. Pods of the
+    /// host network have none of their own.
+    pub fn owner(&self, address: IpAddr) -> Option<&Name> {
+        let pod = self.world.owners.of(address.to_canonical())?;
+        Some(&self.world.pods[pod].name)
+    }
+
     /// What is said of a connection, for each pair of the ends' addresses of one family. An address that another pod has
     /// by now is not an address of a pod any more. `None` if there is no pair: an end is a pod that is not there, or has
     /// no address, or none of the other's family.
@@ -141,24 +152,21 @@ impl Engine {
         self.world.judge(question)
     }
 
+    /// Costs no more where many pods are selected: how many there are on each node is counted as they come and go.
     pub fn summary(&self, policy: &Name) -> Option<Summary> {
         let id = self.world.policies.find(policy)?;
         let meaning = &self.world.policies[id].meaning;
         let selections = &self.world.selections;
-        let mut nodes: IdMap<Option<&Text>, usize> = IdMap::default();
-        for pod in &selections[meaning.target].members {
-            let node = self.world.pods[*pod].facts.node.as_ref();
-            *nodes.entry(node).or_default() += 1;
-        }
-        let unplaced = nodes.remove(&None).unwrap_or_default();
-        let nodes = nodes.into_iter();
-        let nodes = nodes.filter_map(|(node, count)| Some((node?.as_ref().to_owned(), count)));
+        let spread = selections[meaning.target].spread.as_ref();
+        let nodes = spread.into_iter().flat_map(Spread::nodes);
         Some(Summary {
             uid: meaning.uid.to_string(),
             generation: meaning.generation,
             min_version: meaning.min_version.to_string(),
-            nodes: nodes.collect(),
-            unplaced,
+            nodes: nodes
+                .map(|(node, count)| (node.to_owned(), count))
+                .collect(),
+            unplaced: spread.map_or(0, Spread::unplaced),
             traffic: meaning.traffic(|peer| !selections[peer].members.is_empty()),
             flaws: meaning.flaws.to_vec(),
         })
@@ -168,6 +176,12 @@ impl Engine {
     /// for a single node.
     pub fn take_touched(&mut self) -> BTreeSet<Name> {
         self.touched.take(&self.world)
+    }
+
+    /// The same without those of which nothing has changed but how many pods there are on a node, or on none yet: so a pod
+    /// that comes where others are costs nothing, however many policies select it.
+    pub fn take_touched_beyond_counts(&mut self) -> BTreeSet<Name> {
+        self.touched.take_beyond_counts(&self.world)
     }
 
     /// How the rules of the node have changed since this was last asked.

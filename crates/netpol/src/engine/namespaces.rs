@@ -1,9 +1,9 @@
 //! Namespaces, and which of them selectors pick.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-
 use rhumb_meta::labels::Selector;
 
+use super::few::Few;
+use super::hashing::{IdSet, WordMap};
 use super::index::{Index, Postings};
 use super::slots::{NamespaceId, NamespaceSelectorId, PodId, Slots};
 use super::text::{Label, Texts};
@@ -21,7 +21,7 @@ pub(crate) struct Namespace {
     /// How many pods and selections name it.
     holders: usize,
     /// Those that selectors can pick.
-    pub(crate) pods: BTreeSet<PodId>,
+    pub(crate) pods: Few<PodId>,
     /// The selectors in use that pick it, in order.
     pub(crate) selectors: Vec<NamespaceSelectorId>,
 }
@@ -32,15 +32,15 @@ pub(crate) struct NamespaceSelector {
     /// How many selections name it, and how many of them need to know its namespaces.
     holders: usize,
     users: usize,
-    pub(crate) namespaces: BTreeSet<NamespaceId>,
+    pub(crate) namespaces: IdSet<NamespaceId>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Namespaces {
-    by_name: BTreeMap<Box<str>, NamespaceId>,
+    by_name: WordMap<Box<str>, NamespaceId>,
     all: Slots<NamespaceId, Namespace>,
     postings: Postings<NamespaceId>,
-    by_selector: HashMap<Selector, NamespaceSelectorId>,
+    by_selector: WordMap<Selector, NamespaceSelectorId>,
     selectors: Slots<NamespaceSelectorId, NamespaceSelector>,
     /// The selectors in use.
     index: Index<(), NamespaceSelectorId>,
@@ -129,9 +129,11 @@ impl Namespaces {
     fn select_again(&mut self, id: NamespaceId) -> bool {
         let labels = &self.all[id].labels;
         let candidates = self.index.candidates((), labels);
-        let mut now: Vec<NamespaceSelectorId> = candidates
-            .filter(|selector| self.selectors[*selector].selector.matches(&**labels))
-            .collect();
+        let picking = candidates.filter(|candidate| {
+            let selector = || &self.selectors[candidate.id].selector;
+            candidate.is_certain || selector().matches(&**labels)
+        });
+        let mut now: Vec<NamespaceSelectorId> = picking.map(|candidate| candidate.id).collect();
         now.sort_unstable();
         if self.all[id].selectors == now {
             return false;
@@ -224,7 +226,7 @@ impl Namespaces {
     }
 
     pub(crate) fn remove_pod(&mut self, id: NamespaceId, pod: PodId) {
-        self.all[id].pods.remove(&pod);
+        self.all[id].pods.remove(pod);
     }
 }
 

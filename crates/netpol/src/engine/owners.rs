@@ -1,16 +1,17 @@
 //! Who has an address: one pod, or a node.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 
+use super::hashing::{IdMap, WordMap};
 use super::pods::{Facts, Pods};
-use super::slots::{IdMap, PodId};
+use super::slots::PodId;
 use super::text::Text;
 
 /// The pods that claim each address. Who of them has it follows from the pods alone, whichever was seen first.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
-    claims: HashMap<IpAddr, Claims>,
+    claims: WordMap<IpAddr, Claims>,
 }
 
 #[derive(Debug)]
@@ -35,30 +36,35 @@ impl Owners {
         all.filter(move |address| first <= *address && *address <= last)
     }
 
-    pub(crate) fn claim(&mut self, address: IpAddr, pod: PodId, pods: &Pods) {
-        let Some(claims) = self.claims.get_mut(&address) else {
-            let claims = Claims {
-                owner: pod,
-                others: Vec::new(),
-            };
-            self.claims.insert(address, claims);
-            return;
+    /// Tells who had it before.
+    pub(crate) fn claim(&mut self, address: IpAddr, pod: PodId, pods: &Pods) -> Option<PodId> {
+        let claims = match self.claims.entry(address) {
+            Entry::Occupied(claims) => claims.into_mut(),
+            Entry::Vacant(free) => {
+                free.insert(Claims {
+                    owner: pod,
+                    others: Vec::new(),
+                });
+                return None;
+            }
         };
-        if pods.outranks(pod, claims.owner) {
-            claims.others.push(claims.owner);
+        let before = claims.owner;
+        if pods.outranks(pod, before) {
+            claims.others.push(before);
             claims.owner = pod;
         } else {
             claims.others.push(pod);
         }
+        Some(before)
     }
 
-    pub(crate) fn release(&mut self, address: IpAddr, pod: PodId, pods: &Pods) {
-        let Some(claims) = self.claims.get_mut(&address) else {
-            return;
-        };
-        if claims.owner != pod {
+    /// Tells who had it before.
+    pub(crate) fn release(&mut self, address: IpAddr, pod: PodId, pods: &Pods) -> Option<PodId> {
+        let claims = self.claims.get_mut(&address)?;
+        let before = claims.owner;
+        if before != pod {
             claims.others.retain(|other| *other != pod);
-            return;
+            return Some(before);
         }
         let mut heir = 0;
         for at in 1..claims.others.len() {
@@ -71,13 +77,14 @@ impl Owners {
         } else {
             claims.owner = claims.others.swap_remove(heir);
         }
+        Some(before)
     }
 }
 
 /// The addresses of each node, as its pods tell them: how many of them say so.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
-    by_name: IdMap<Text, HashMap<IpAddr, usize>>,
+    by_name: IdMap<Text, WordMap<IpAddr, usize>>,
 }
 
 impl Nodes {
@@ -86,7 +93,10 @@ impl Nodes {
             return;
         };
         for address in told(pod) {
-            let addresses = self.by_name.entry(node.clone()).or_default();
+            let addresses = match self.by_name.get_mut(node) {
+                Some(addresses) => addresses,
+                None => self.by_name.entry(node.clone()).or_default(),
+            };
             *addresses.entry(address).or_default() += 1;
         }
     }

@@ -1,6 +1,5 @@
 //! What is kept of pods.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -8,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rhumb_api::addresses;
 
 use super::index::Postings;
+use super::names::Names;
 use super::slots::{NamespaceId, PodId, SelectionId, Slots};
 use super::text::{Label, Text, Texts};
 use crate::objects;
@@ -137,7 +137,7 @@ pub(crate) fn is_finished(pod: &objects::Pod) -> bool {
 
 #[derive(Debug, Default)]
 pub(crate) struct Pods {
-    by_name: BTreeMap<Arc<Name>, PodId>,
+    names: Names<PodId>,
     all: Slots<PodId, Pod>,
     /// Those that selectors can pick, by their labels.
     pub(crate) postings: Postings<PodId>,
@@ -145,28 +145,27 @@ pub(crate) struct Pods {
 
 impl Pods {
     pub(crate) fn find(&self, name: &Name) -> Option<PodId> {
-        self.by_name.get(name).copied()
+        self.names.find(name, |id| *self.all[id].name == *name)
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &Name> {
-        self.by_name.keys().map(AsRef::as_ref)
+        self.names.ids().map(|id| &*self.all[id].name)
     }
 
     pub(crate) fn insert(&mut self, name: Name, namespace: NamespaceId, facts: Facts) -> PodId {
-        let name = Arc::new(name);
         let id = self.all.insert(Pod {
-            name: name.clone(),
+            name: Arc::new(name),
             namespace,
             facts,
             selections: Vec::new(),
         });
-        self.by_name.insert(name, id);
+        self.names.insert(&self.all[id].name, id);
         id
     }
 
     pub(crate) fn remove(&mut self, id: PodId) -> Pod {
         let pod = self.all.remove(id);
-        self.by_name.remove(&pod.name);
+        self.names.remove(&pod.name, id);
         pod
     }
 
@@ -181,7 +180,7 @@ impl Pods {
 
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.by_name.is_empty() && self.postings.is_empty()
+        self.names.is_empty() && self.postings.is_empty()
     }
 
     /// Whether the first has a right to an address that both claim.

@@ -1,8 +1,8 @@
 //! What is kept of policies.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::names::Names;
 use super::slots::{PolicyId, SelectionId, Slots};
 use super::text::Text;
 use crate::flaws::Flaw;
@@ -100,33 +100,32 @@ impl Meaning {
 
 #[derive(Debug, Default)]
 pub(crate) struct Policies {
-    by_name: BTreeMap<Arc<Name>, PolicyId>,
+    names: Names<PolicyId>,
     all: Slots<PolicyId, Policy>,
 }
 
 impl Policies {
     pub(crate) fn find(&self, name: &Name) -> Option<PolicyId> {
-        self.by_name.get(name).copied()
+        self.names.find(name, |id| *self.all[id].name == *name)
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &Name> {
-        self.by_name.keys().map(AsRef::as_ref)
+        self.names.ids().map(|id| &*self.all[id].name)
     }
 
     pub(crate) fn insert(&mut self, name: Name, meaning: Meaning) -> PolicyId {
-        let name = Arc::new(name);
         let id = self.all.insert(Policy {
-            name: name.clone(),
+            name: Arc::new(name),
             meaning,
             is_active: false,
         });
-        self.by_name.insert(name, id);
+        self.names.insert(&self.all[id].name, id);
         id
     }
 
     pub(crate) fn remove(&mut self, id: PolicyId) -> Policy {
         let policy = self.all.remove(id);
-        self.by_name.remove(&policy.name);
+        self.names.remove(&policy.name, id);
         policy
     }
 }

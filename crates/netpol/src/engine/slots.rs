@@ -1,7 +1,5 @@
-//! Small numbers that stand for things, lists and maps by them.
+//! Small numbers that stand for things, and lists by them.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::mem;
 use std::ops::{Index, IndexMut};
 
@@ -29,6 +27,7 @@ ids! {
     NamespaceSelectorId,
     PodId,
     SelectionId,
+    SelectorId,
     PolicyId,
 }
 
@@ -38,17 +37,21 @@ pub(crate) trait Id: Copy {
     fn index(self) -> usize;
 }
 
+/// So many are together in memory: few of them hold a large cluster.
+const CHUNK: usize = 1 << 14;
+
 /// A list in which what is taken out leaves a place for the next. Whoever holds an id also holds what keeps it in use.
 #[derive(Debug)]
 pub(crate) struct Slots<I, T> {
-    slots: Vec<T>,
+    /// All but the last are full: nothing moves when there are more.
+    chunks: Vec<Vec<T>>,
     free: Vec<I>,
 }
 
 impl<I, T> Default for Slots<I, T> {
     fn default() -> Self {
         Slots {
-            slots: Vec::new(),
+            chunks: vec![Vec::new()],
             free: Vec::new(),
         }
     }
@@ -57,16 +60,22 @@ impl<I, T> Default for Slots<I, T> {
 impl<I: Id, T: Default> Slots<I, T> {
     pub(crate) fn insert(&mut self, value: T) -> I {
         if let Some(id) = self.free.pop() {
-            self.slots[id.index()] = value;
+            self[id] = value;
             return id;
         }
-        self.slots.push(value);
-        I::from_index(self.slots.len() - 1)
+        let full = self.chunks.len() - 1;
+        let last = &mut self.chunks[full];
+        last.push(value);
+        let id = I::from_index(full * CHUNK + last.len() - 1);
+        if last.len() == CHUNK {
+            self.chunks.push(Vec::with_capacity(CHUNK));
+        }
+        id
     }
 
     pub(crate) fn remove(&mut self, id: I) -> T {
         self.free.push(id);
-        mem::take(&mut self.slots[id.index()])
+        mem::take(&mut self[id])
     }
 }
 
@@ -74,46 +83,29 @@ impl<I: Id, T> Index<I> for Slots<I, T> {
     type Output = T;
 
     fn index(&self, id: I) -> &T {
-        &self.slots[id.index()]
+        let at = id.index();
+        &self.chunks[at / CHUNK][at % CHUNK]
     }
 }
 
 impl<I: Id, T> IndexMut<I> for Slots<I, T> {
     fn index_mut(&mut self, id: I) -> &mut T {
-        &mut self.slots[id.index()]
+        let at = id.index();
+        &mut self.chunks[at / CHUNK][at % CHUNK]
     }
 }
 
-/// Spreads small numbers and places in memory over a table by one multiplication: they are ours, so nobody can choose them
-/// to collide.
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct IdHasher(u64);
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Hasher for IdHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.write_u64(u64::from(number));
-    }
-
-    fn write_usize(&mut self, number: usize) {
-        self.write_u64(number as u64);
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // The table looks at the lowest and the highest bits; the highest are the well mixed ones.
-        self.0 ^= self.0 >> 32;
+    #[test]
+    fn things_keep_their_numbers_and_places_are_used_again() {
+        let mut slots: Slots<PodId, usize> = Slots::default();
+        let ids: Vec<PodId> = (0..3 * CHUNK + 1).map(|at| slots.insert(at)).collect();
+        assert!(ids.iter().enumerate().all(|(at, id)| slots[*id] == at));
+        assert_eq!(slots.remove(ids[CHUNK]), CHUNK);
+        assert_eq!(slots.insert(7), ids[CHUNK]);
+        assert_eq!(slots[ids[CHUNK]], 7);
     }
 }
-
-/// Never iterated where the order could show.
-pub(crate) type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;

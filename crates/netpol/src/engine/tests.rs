@@ -376,3 +376,62 @@ fn pods_of_other_nodes_are_known_where_they_have_addresses_of_this_one() {
     check(&|engine| engine.set_ranges(&[]), &["10.0.0.1"]);
     check(&|engine| engine.remove_pod(&shop("a")), &[]);
 }
+
+#[test]
+fn pods_that_come_where_others_are_change_nothing_but_counts() {
+    let mut engine = Engine::new(Scope::Cluster, Knowledge::all());
+    let policies = ["p", "q"].map(shop);
+    for name in ["p", "q"] {
+        engine.set_policy(&policy(name, json!({"podSelector": {}})));
+    }
+    let at = |name: &str, node: &str| pod(name, node, &[], json!({}));
+    let mut check = |change: &dyn Fn(&mut Engine), nodes: &[(&str, usize)], is_told: bool| {
+        change(&mut engine);
+        let summary = engine.summary(&policies[1]).expect("a policy");
+        let shown = summary.nodes.iter();
+        let shown: Vec<(&str, usize)> = shown.map(|(node, count)| (&**node, *count)).collect();
+        assert_eq!(shown, nodes);
+        let told = engine.take_touched_beyond_counts();
+        let want: &[Name] = if is_told { &policies } else { &[] };
+        assert_eq!(told.into_iter().collect::<Vec<_>>(), want, "{nodes:?}");
+    };
+    check(&|engine| engine.set_pod(&at("a", "x")), &[("x", 1)], true);
+    check(&|engine| engine.set_pod(&at("b", "x")), &[("x", 2)], false);
+    check(&|engine| engine.remove_pod(&shop("a")), &[("x", 1)], false);
+    check(
+        &|engine| engine.set_pod(&at("c", "y")),
+        &[("x", 1), ("y", 1)],
+        true,
+    );
+    check(&|engine| engine.set_pod(&at("b", "y")), &[("y", 2)], true);
+    check(&|engine| engine.set_pod(&at("d", "")), &[("y", 2)], false);
+    check(&|engine| engine.set_pod(&at("d", "y")), &[("y", 3)], false);
+    let none = json!({"podSelector": {"matchLabels": {"app": "none"}}});
+    let turn = |engine: &mut Engine| {
+        for name in ["p", "q"] {
+            engine.set_policy(&policy(name, none.clone()));
+            engine.set_policy(&policy(name, json!({"podSelector": {}})));
+        }
+    };
+    check(&turn, &[("y", 3)], true);
+    let gone = |engine: &mut Engine| ["b", "c", "d"].map(|name| engine.remove_pod(&shop(name)));
+    check(&|engine| _ = gone(engine), &[], true);
+    check(&|engine| engine.set_pod(&at("e", "")), &[], true);
+    check(&|engine| engine.set_pod(&at("e", "z")), &[("z", 1)], true);
+}
+
+#[test]
+fn pods_are_counted_for_policies_about_what_others_have_as_peers() {
+    let mut engine = Engine::new(Scope::Cluster, Knowledge::all());
+    let peers = json!({"podSelector": {"matchLabels": {"app": "none"}}, "ingress": [{"from": [{"podSelector": {}}]}]});
+    engine.set_policy(&policy("p", peers));
+    engine.set_pod(&pod("a", "x", &[], json!({})));
+    engine.set_policy(&policy("q", json!({"podSelector": {}})));
+    engine.set_pod(&pod("b", "x", &[], json!({})));
+    let counts = |engine: &Engine| engine.summary(&shop("q")).expect("a policy").nodes;
+    assert_eq!(counts(&engine), [("x".to_owned(), 2)].into());
+    engine.remove_policy(&shop("q"));
+    engine.remove_pod(&shop("a"));
+    engine.set_policy(&policy("q", json!({"podSelector": {}})));
+    assert_eq!(counts(&engine), [("x".to_owned(), 1)].into());
+}

@@ -1,15 +1,17 @@
 //! Words that occur in many objects, each kept once.
 
-use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+
+use super::hashing::WordSet;
 
 /// A word that is compared by where it is: two that are the same come from one [`Texts`].
 #[derive(Debug, Clone)]
 pub(crate) struct Text(Arc<str>);
 
 impl Text {
-    fn place(&self) -> usize {
+    /// No other word is there, as long as this one is.
+    pub(crate) fn place(&self) -> usize {
         Arc::as_ptr(&self.0).cast::<u8>() as usize
     }
 }
@@ -42,7 +44,7 @@ const SWEPT_FROM: usize = 4096;
 
 #[derive(Debug, Default)]
 pub(crate) struct Texts {
-    known: HashSet<Arc<str>>,
+    known: WordSet<Arc<str>>,
     used_at_sweep: usize,
 }
 

@@ -1,8 +1,10 @@
 //! Which policies have another summary.
 
 use std::collections::BTreeSet;
+use std::mem;
 use std::sync::Arc;
 
+use super::hashing::IdSet;
 use super::slots::{PolicyId, SelectionId};
 use super::world::World;
 use crate::Name;
@@ -10,11 +12,21 @@ use crate::Name;
 /// Selections are noted, and not the policies that share them: many pods may come and go between two questions.
 #[derive(Debug, Default)]
 pub(super) struct Touched {
-    policies: BTreeSet<PolicyId>,
-    /// Selections with other members, and of these the ones that were or have become empty.
-    members: BTreeSet<SelectionId>,
-    edges: BTreeSet<SelectionId>,
-    removed: BTreeSet<Arc<Name>>,
+    policies: IdSet<PolicyId>,
+    /// Selections with other members; of these the ones that were or have become empty; and those on other nodes.
+    members: IdSet<SelectionId>,
+    edges: IdSet<SelectionId>,
+    spreads: IdSet<SelectionId>,
+    removed: Vec<Arc<Name>>,
+}
+
+/// What is different about the members of a selection beside their number.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Turn {
+    /// There were none, or are none now.
+    pub(super) of_members: bool,
+    /// There were none on a node, or are none there now.
+    pub(super) of_nodes: bool,
 }
 
 impl Touched {
@@ -24,14 +36,16 @@ impl Touched {
 
     pub(super) fn note_removed(&mut self, policy: PolicyId, name: Arc<Name>) {
         self.policies.remove(&policy);
-        self.removed.insert(name);
+        self.removed.push(name);
     }
 
-    /// `is_edge` if the selection was or has become empty.
-    pub(super) fn note_members(&mut self, selection: SelectionId, is_edge: bool) {
+    pub(super) fn note_members(&mut self, selection: SelectionId, turn: Turn) {
         self.members.insert(selection);
-        if is_edge {
+        if turn.of_members {
             self.edges.insert(selection);
+        }
+        if turn.of_nodes {
+            self.spreads.insert(selection);
         }
     }
 
@@ -39,16 +53,22 @@ impl Touched {
     pub(super) fn forget(&mut self, selection: SelectionId) {
         self.members.remove(&selection);
         self.edges.remove(&selection);
+        self.spreads.remove(&selection);
     }
 
     pub(super) fn take(&mut self, world: &World) -> BTreeSet<Name> {
-        let touched = std::mem::take(self);
+        self.spreads = mem::take(&mut self.members);
+        self.take_beyond_counts(world)
+    }
+
+    pub(super) fn take_beyond_counts(&mut self, world: &World) -> BTreeSet<Name> {
+        let touched = mem::take(self);
         let mut policies = touched.policies;
-        for selection in touched.members {
-            policies.extend(&world.selections[selection].targeted_by);
+        for selection in touched.edges.iter().chain(&touched.spreads) {
+            policies.extend(world.selections[*selection].targeted_by.iter());
         }
-        for selection in touched.edges {
-            policies.extend(&world.selections[selection].peer_of);
+        for selection in &touched.edges {
+            policies.extend(world.selections[*selection].peer_of.iter());
         }
         let names = policies.iter().map(|id| &world.policies[*id].name);
         let names = names.chain(&touched.removed);

@@ -152,9 +152,9 @@ impl View<'_> {
             Peer::Nobody => false,
             Peer::Block(ranges) => ranges.contains(self.peer.address),
             Peer::Pods(selection) => {
-                let key = &self.world.selections[*selection].key;
+                let selection = &self.world.selections[*selection];
                 let pod = self.peer.pod;
-                pod.is_some_and(|pod| self.world.picks(key, pod))
+                pod.is_some_and(|pod| self.world.picks(selection, pod))
             }
         }
     }

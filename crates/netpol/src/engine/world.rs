@@ -6,7 +6,7 @@ use super::namespaces::Namespaces;
 use super::owners::{Nodes, Owners};
 use super::pods::Pods;
 use super::policies::Policies;
-use super::selections::{Key, Place, Selections};
+use super::selections::{Place, Selection, Selections};
 use super::slots::{PodId, PolicyId};
 use crate::Direction;
 
@@ -22,27 +22,27 @@ pub(crate) struct World {
 
 impl World {
     /// Whether a selection picks the pod, on whichever node.
-    pub(crate) fn picks(&self, key: &Key, pod: PodId) -> bool {
+    pub(crate) fn picks(&self, selection: &Selection, pod: PodId) -> bool {
         let pod = &self.pods[pod];
-        let is_in_place = match key.place {
+        let is_in_place = match selection.key.place {
             Place::Exactly(namespace) => namespace == pod.namespace,
             Place::Selected(selector) => {
                 let selector = &self.namespaces.selector(selector).selector;
                 selector.matches(&*self.namespaces[pod.namespace].labels)
             }
         };
-        is_in_place && !pod.facts.is_host_network && key.pods.matches(&*pod.facts.labels)
+        is_in_place && !pod.facts.is_host_network && selection.pods.matches(&*pod.facts.labels)
     }
 
     /// The policies that isolate a pod in a direction, by name.
     pub(crate) fn isolating(&self, pod: PodId, direction: Direction) -> Vec<PolicyId> {
         let selections = self.pods[pod].selections.iter();
-        let policies = selections.flat_map(|id| &self.selections[*id].targeted_by);
-        let isolates = |id: &&PolicyId| {
-            let meaning = &self.policies[**id].meaning;
+        let policies = selections.flat_map(|id| self.selections[*id].targeted_by.iter());
+        let isolates = |id: &PolicyId| {
+            let meaning = &self.policies[*id].meaning;
             meaning.is_understood && meaning.rules(direction).is_some()
         };
-        let mut policies: Vec<PolicyId> = policies.filter(isolates).copied().collect();
+        let mut policies: Vec<PolicyId> = policies.filter(isolates).collect();
         policies.sort_unstable_by(|a, b| self.policies[*a].name.cmp(&self.policies[*b].name));
         policies
     }

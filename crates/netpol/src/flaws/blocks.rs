@@ -14,9 +14,11 @@ pub(super) fn find(block: &IpBlock, place: Place<'_>, flaws: &mut Vec<Flaw>) {
         &|| format!("{}.cidr", place()),
         flaws,
     );
+    let mut excepts = Vec::new();
     for (at, text) in block.except.iter().flatten().enumerate() {
         let place = || format!("{}.except[{at}]", place());
         let except = read(text, "takes nothing away", &place, flaws);
+        excepts.extend(except);
         if let (Some(whole), Some(except)) = (whole, except)
             && !whole.contains(except)
             && !except.contains(whole)
@@ -28,7 +30,7 @@ pub(super) fn find(block: &IpBlock, place: Place<'_>, flaws: &mut Vec<Flaw>) {
             });
         }
     }
-    if Ranges::read(block).is_some_and(|ranges| ranges.is_empty()) {
+    if whole.is_some_and(|whole| Ranges::of(whole, excepts.into_iter()).is_empty()) {
         let place = place();
         flaws.push(Flaw {
             reason: "ExceptCoversBlock",

@@ -3,11 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rhumb_meta::LabelSelector;
-use rhumb_meta::labels::{Operator, Requirement, Selector};
+use rhumb_meta::labels::{Operator, REQUIREMENTS_MAX, Requirement, Selector};
+use rhumb_meta::validation;
 
 use super::Flaw;
 
 pub(super) fn find(selector: &LabelSelector, place: impl Fn() -> String, flaws: &mut Vec<Flaw>) {
+    if is_plain(selector) {
+        return;
+    }
     let why = match LabelSelector::to_selector(Some(selector)) {
         Ok(selector) => contradiction(&selector),
         Err(error) => Some(error.to_string()),
@@ -19,6 +23,16 @@ pub(super) fn find(selector: &LabelSelector, place: impl Fn() -> String, flaws: 
             message: format!("{place} can never match: {why}"),
         });
     }
+}
+
+/// Whether it asks for one possible value of each of several labels, as most do: nothing can be wrong then.
+fn is_plain(selector: &LabelSelector) -> bool {
+    let mut labels = selector.match_labels.iter();
+    let is_possible = |(key, value): (&String, &String)| {
+        validation::qualified_name(key).is_empty() && validation::label_value(value).is_empty()
+    };
+    let count = selector.match_labels.len();
+    selector.match_expressions.is_empty() && count <= REQUIREMENTS_MAX && labels.all(is_possible)
 }
 
 /// What is asked of one label.

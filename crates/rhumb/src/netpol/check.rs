@@ -50,10 +50,10 @@ pub(super) fn run(command: &Check) -> Result<ExitCode> {
     let (question, port_name) = question(&cluster, &command.from, &command.to)?;
     let verdict = cluster.engine.judge(&question).with_context(|| {
         format!(
-            "there is no connection from {} to {} to judge: they have no addresses of the same family, or another pod has \
-             them by now",
+            "there is no connection from {} to {} to judge: {}",
             shown(&question.from),
-            shown(&question.to)
+            shown(&question.to),
+            why_no_pair(&cluster, &question)
         )
     })?;
     let verdict = without_stand_ins(verdict, &question, &cluster);
@@ -72,6 +72,25 @@ pub(super) fn run(command: &Check) -> Result<ExitCode> {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
+}
+
+fn why_no_pair(cluster: &Cluster, question: &Question) -> String {
+    let ends = [&question.from, &question.to].into_iter();
+    let pods = ends.filter_map(|end| match end {
+        End::Pod(name) => Some(name),
+        End::Address(_) => None,
+    });
+    let taken = pods.flat_map(|pod| {
+        let taken = cluster.taken(pod).into_iter();
+        taken.map(move |(address, owner)| {
+            format!("{owner} has the address {address} of {pod} by now")
+        })
+    });
+    let taken: Vec<String> = taken.collect();
+    match taken.is_empty() {
+        true => "they have no addresses of the same family".to_owned(),
+        false => taken.join(", "),
+    }
 }
 
 /// Reasons speak of pods by their addresses, which are no news where they are made up.

@@ -119,6 +119,14 @@ impl Cluster {
         }
     }
 
+    /// The addresses of a pod that another has by now, and who that is.
+    pub(super) fn taken(&self, name: &Name) -> Vec<(IpAddr, &Name)> {
+        let pod = self.pods.get(name).filter(|pod| !is_on_host(pod));
+        let addresses = pod.into_iter().flat_map(addresses);
+        let owned = addresses.filter_map(|address| Some((address, self.engine.owner(address)?)));
+        owned.filter(|(_, owner)| *owner != name).collect()
+    }
+
     /// What is wrong with a policy though it is valid.
     fn note_policy(&mut self, name: &Name, spec: &PolicySpec, knowledge: &Knowledge) {
         for flaw in flaws::find(spec) {
@@ -142,6 +150,11 @@ pub(super) fn name_of(metadata: &kube::api::ObjectMeta) -> Name {
 
 fn is_finished(pod: &Pod) -> bool {
     matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"))
+}
+
+/// Such a pod counts as its node.
+pub(super) fn is_on_host(pod: &Pod) -> bool {
+    pod.spec.host_network.unwrap_or_default()
 }
 
 fn has_block(spec: &PolicySpec) -> bool {

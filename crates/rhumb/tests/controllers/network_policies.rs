@@ -321,6 +321,40 @@ async fn a_removed_node_is_forgotten_with_its_report() {
     reports(&client).get("a").await.expect("it stays");
 }
 
+/// What a kubelet tells of the kernel of its node.
+async fn boot(client: &Client, node: &str, id: &str) {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let patch = Patch::Merge(json!({"status": {"nodeInfo": {"bootID": id}}}));
+    let params = PatchParams::default();
+    let told = nodes.patch_status(node, &params, &patch).await;
+    told.expect("a node");
+}
+
+#[tokio::test]
+async fn a_node_that_was_started_anew_has_applied_nothing_until_its_agent_says_so() {
+    let (_server, client) = cluster(&["a", "b"]).await;
+    let policy = create_policy(&client, "p", json!({})).await;
+    for node in ["a", "b"] {
+        boot(&client, node, "first").await;
+    }
+    let mut report = applied(&[&policy]);
+    say(&client, "a", report.clone()).await;
+    report["bootID"] = json!("first");
+    say(&client, "b", report.clone()).await;
+    let done = "True/Applied: applied on 2 of 2 nodes";
+    until_said(&client, "p", "Programmed", done).await;
+    for node in ["a", "b"] {
+        boot(&client, node, "second").await;
+    }
+    // The other agent does not say which run of the kernel it tells of.
+    let waiting = "Unknown/Pending: applied on 1 of 2 nodes; waiting for b (its agent has not reported since it was \
+                   started anew)";
+    until_said(&client, "p", "Programmed", waiting).await;
+    report["bootID"] = json!("second");
+    say(&client, "b", report).await;
+    until_said(&client, "p", "Programmed", done).await;
+}
+
 #[tokio::test]
 async fn conditions_of_others_and_times_of_transitions_survive() {
     let (_server, client) = cluster(&["a"]).await;

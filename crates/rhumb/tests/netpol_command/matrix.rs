@@ -196,6 +196,67 @@ fn pods_of_different_families_are_no_pair() {
 }
 
 #[test]
+fn pods_that_claim_one_address_are_told_of() {
+    let files = cluster();
+    files.write("later.yaml", &pod("web", "zwei", HTTP, &["10.0.0.2"]));
+    let ended = files.run("matrix -f . -o json");
+    assert_eq!(
+        ended.errors,
+        "note: 1 address is not of the pod that claims it, as another has it by now: web/two (web/zwei has 10.0.0.2)\n"
+    );
+    assert_eq!(ended.rows().len(), 12, "there is nothing to say of web/two");
+    let table = files.run("matrix -f .").out;
+    assert!(table.contains("! another pod has the address"), "{table}");
+    assert!(!table.contains("family"), "{table}");
+    let picture = files.run("matrix -f . -o svg").out;
+    assert!(picture.contains("another pod has the address of one of them by now"));
+    let asked = files.run("check -f . --from web/two --to db/sql:5432");
+    assert_eq!(asked.code, Some(2));
+    let why = "web/zwei has the address 10.0.0.2 of web/two by now";
+    assert!(asked.errors.contains(why), "{}", asked.errors);
+}
+
+#[test]
+fn pods_of_the_host_network_share_an_address() {
+    let files = cluster();
+    let on_host = |name: &str| {
+        let pod = pod("web", name, HTTP, &["10.9.0.1"]);
+        pod.replace("spec: {", "spec: {hostNetwork: true, nodeName: node-a, ")
+    };
+    files.write("host.yaml", &[on_host("h1"), on_host("h2")].concat());
+    let ended = files.run("matrix -f . -n web");
+    assert_eq!(ended.errors, "");
+    assert!(
+        !ended.out.contains('!') && !ended.out.contains('?'),
+        "{}",
+        ended.out
+    );
+}
+
+/// Of two families one may be lost.
+#[test]
+fn a_pod_that_has_lost_one_of_its_addresses_keeps_the_other() {
+    let files = cluster();
+    let both = pod("web", "a", HTTP, &["10.0.0.2", "fd00::1"]);
+    let six = pod("web", "b", HTTP, &["fd00::2"]);
+    files.write("more.yaml", &[both, six].concat());
+    let table = files.run("matrix -f . -n web");
+    assert!(
+        table.errors.contains("web/a (web/two has 10.0.0.2)"),
+        "{}",
+        table.errors
+    );
+    // web/b and web/one have no family in common; web/a and web/one would have.
+    let signs = |name: &str| {
+        let mut lines = table.out.lines();
+        let line = lines.find(|line| line.contains(name)).expect(name);
+        line.split_whitespace().skip(2).collect::<String>()
+    };
+    assert_eq!(signs("web/a"), "=+!!", "{}", table.out);
+    assert_eq!(signs("web/b"), "+=??", "{}", table.out);
+}
+
+#[test]
 fn what_is_wrong_with_a_policy_though_it_is_valid_is_noted() {
     let files = cluster();
     let never =

@@ -90,6 +90,7 @@ fn what_became_of_network_policies_survives() {
         "dev.rhumb.networking.v1alpha1.NetworkPolicyNode",
         json!({
             "metadata": {"name": "node-a"}, "agent": "rhumb", "versions": ["1.3", "1.8"], "problem": "p",
+            "bootID": "b",
             "unimplemented": [{"feature": "SCTP", "message": "m"}],
             "applied": [{"namespace": "x", "name": "y", "uid": "u", "generation": 3}],
         }),

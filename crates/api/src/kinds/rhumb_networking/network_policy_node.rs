@@ -33,6 +33,7 @@ struct NetworkPolicyNodeRules;
 impl Rules for NetworkPolicyNodeRules {
     fn validate_create(&self, object: &View<'_>, _: &Request<'_>, errors: &mut ErrorList) {
         at_most_bytes(&object.field("agent"), NAME_MAX_BYTES, errors);
+        at_most_bytes(&object.field("bootID"), NAME_MAX_BYTES, errors);
         at_most_bytes(&object.field("problem"), MESSAGE_MAX_BYTES, errors);
         let versions = object.field("versions");
         if at_most_items(&versions, VERSIONS_MAX, errors) {
@@ -131,7 +132,8 @@ mod tests {
         ]);
         check(
             json!({
-                "agent": "rhumb 0.1.0", "versions": ["1.3", "1.8"], "unimplemented": unimplemented,
+                "agent": "rhumb 0.1.0", "bootID": "2d9f3c1a-6f2c-4e0e-9a43-5f0f3c6a9b11",
+                "versions": ["1.3", "1.8"], "unimplemented": unimplemented,
                 "applied": applied, "problem": "nft: no such file",
             }),
             &[],
@@ -173,11 +175,12 @@ mod tests {
         );
         check(
             json!({
-                "agent": "a".repeat(254), "problem": "p".repeat(32 * 1024 + 1),
+                "agent": "a".repeat(254), "bootID": "b".repeat(254), "problem": "p".repeat(32 * 1024 + 1),
                 "versions": many(101), "unimplemented": many(101), "applied": applied(10_001),
             }),
             &[
                 "agent: Too long: may not be more than 253 bytes",
+                "bootID: Too long: may not be more than 253 bytes",
                 "problem: Too long: may not be more than 32768 bytes",
                 "versions: Too many: 101: must have at most 100 items",
                 "unimplemented: Too many: 101: must have at most 100 items",

@@ -21,7 +21,7 @@ fn change(uids: &[&str], is_for_all: bool) -> Change {
 
 fn with_node() -> Agents {
     let mut agents = Agents::default();
-    agents.add_node("a".to_owned());
+    agents.set_node("a".to_owned(), "");
     agents
 }
 
@@ -67,8 +67,11 @@ fn a_report_counts_while_its_node_is_there() {
     assert_eq!(set(&mut agents, "a", said.clone()), change(&[], false));
     assert!(agents.is_empty() && agents.report("a").is_none());
     assert!(agents.stray("a").is_some());
-    assert_eq!(agents.add_node("a".to_owned()), Some(change(&["x"], true)));
-    assert_eq!(agents.add_node("a".to_owned()), None);
+    assert_eq!(
+        agents.set_node("a".to_owned(), ""),
+        Some(change(&["x"], true))
+    );
+    assert_eq!(agents.set_node("a".to_owned(), ""), None);
     assert!(!agents.is_empty() && agents.report("a").is_some());
     assert_eq!(agents.stray("a"), None);
     assert_eq!(agents.remove_node("a"), change(&["x"], true));
@@ -76,7 +79,7 @@ fn a_report_counts_while_its_node_is_there() {
     assert_eq!(agents.remove_report("a"), change(&[], false));
     assert_eq!(agents.stray("a"), None);
     // A node may come before its agent.
-    agents.add_node("a".to_owned());
+    agents.set_node("a".to_owned(), "");
     assert!(agents.is_empty());
     assert_eq!(set(&mut agents, "a", said), change(&["x"], true));
 }
@@ -86,7 +89,7 @@ fn agents_are_found_by_what_they_can_do() {
     let mut agents = Agents::default();
     let can = |version: &str| json!({"versions": [version]});
     for (node, version) in [("a", "1.3"), ("b", "1.8"), ("c", "1.3")] {
-        agents.add_node(node.to_owned());
+        agents.set_node(node.to_owned(), "");
         set(&mut agents, node, can(version));
     }
     let old = |agents: &Agents| -> Vec<String> {
@@ -114,4 +117,40 @@ fn a_stray_report_is_known_by_its_version() {
     let stray = agents.stray("a").unwrap();
     assert_eq!(stray.uid.as_deref(), Some("1"));
     assert_eq!(stray.version.as_deref(), Some("7"));
+}
+
+#[test]
+fn a_report_of_before_a_reboot_counts_for_nothing() {
+    let of_boot = |boot: &str| {
+        let mut report = report(&[("x", 1)]);
+        report["bootID"] = json!(boot);
+        report
+    };
+    let mut agents = Agents::default();
+    agents.set_node("a".to_owned(), "1");
+    assert_eq!(set(&mut agents, "a", of_boot("1")), change(&["x"], true));
+    assert_eq!(agents.set_node("a".to_owned(), "1"), None);
+    assert!(!agents.is_of_another_boot("a"));
+    // The node was started anew, and its agent was not.
+    let whole = Some(change(&["x"], true));
+    assert_eq!(agents.set_node("a".to_owned(), "2"), whole);
+    assert!(agents.is_empty() && agents.report("a").is_none());
+    assert!(agents.is_of_another_boot("a"));
+    assert_eq!(agents.stray("a"), None, "it is not deleted");
+    assert_eq!(set(&mut agents, "a", of_boot("1")), change(&[], false));
+    assert_eq!(set(&mut agents, "a", of_boot("2")), change(&["x"], true));
+    assert!(!agents.is_empty() && !agents.is_of_another_boot("a"));
+    // The agent may be faster than who tells of the node.
+    assert_eq!(set(&mut agents, "a", of_boot("3")), change(&["x"], true));
+    assert!(agents.is_empty());
+    assert_eq!(agents.set_node("a".to_owned(), "3"), whole);
+    assert!(!agents.is_empty());
+    // Where one of them does not say, it counts.
+    assert_eq!(agents.set_node("a".to_owned(), ""), None);
+    assert_eq!(
+        set(&mut agents, "a", report(&[("x", 1)])),
+        change(&[], false)
+    );
+    assert_eq!(agents.set_node("a".to_owned(), "4"), None);
+    assert!(!agents.is_empty());
 }

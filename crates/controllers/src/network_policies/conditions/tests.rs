@@ -32,7 +32,7 @@ fn needing(version: &str, nodes: &[&str]) -> Summary {
 fn agents(nodes: &[(&str, Value)]) -> Agents {
     let mut agents = Agents::default();
     for (node, report) in nodes {
-        agents.add_node((*node).to_owned());
+        agents.set_node((*node).to_owned(), "");
         if !report.is_null() {
             let report = serde_json::from_value(report.clone()).unwrap();
             agents.set_report((*node).to_owned(), report);

@@ -463,3 +463,30 @@ fn what_others_say_of_being_programmed_is_left_alone_where_no_agent_reports() {
     assert!(!is_about(&said("Enforced")));
     assert!(is_about(&said("Applied")), "of an agent that is gone");
 }
+
+#[test]
+fn a_pod_where_others_are_concerns_no_policy_however_many_select_it() {
+    let at = Instant::now();
+    let pods = (0..10_000).map(|number| {
+        let node = format!("node-{}", number % 100);
+        pod(&format!("pod-{number}"), "ns", &node)
+    });
+    let mut state = read(
+        Lists {
+            policies: (0..1000)
+                .map(|number| policy(&format!("policy-{number}"), 1))
+                .collect(),
+            pods: pods.collect(),
+            nodes: vec![node("node-0")],
+            reports: vec![report("node-0", &[])],
+        },
+        at,
+    );
+    let come = |name: &str, node: &str| Event::Apply(pod(name, "ns", node));
+    assert_eq!(state.note_pod(come("pod-new", "")), []);
+    assert_eq!(state.note_pod(come("pod-new", "node-7")), []);
+    assert_eq!(state.note_pod(come("pod-new", "node-8")), []);
+    let gone = Event::Delete(pod("pod-new", "ns", "node-8"));
+    assert_eq!(state.note_pod(gone), []);
+    assert_eq!(state.note_pod(come("pod-new", "node-new")).len(), 1000);
+}

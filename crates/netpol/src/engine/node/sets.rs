@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use crate::engine::slots::{IdMap, PodId, SelectionId};
+use crate::engine::hashing::IdMap;
+use crate::engine::slots::{PodId, SelectionId};
 use crate::engine::text::Text;
 use crate::engine::world::World;
 use crate::program::{Changes, Element, Program, SetId, SetKind};
@@ -186,9 +187,9 @@ impl Content {
     fn elements(&self, world: &World, family: Family) -> Vec<Element> {
         let members = world.selections[self.selection].members.iter();
         let elements = members.flat_map(|pod| {
-            let owned = world.owned(*pod);
+            let owned = world.owned(pod);
             let ours = owned.filter(move |address| Family::of(*address) == family);
-            ours.flat_map(|address| self.elements_at(world, *pod, address))
+            ours.flat_map(move |address| self.elements_at(world, pod, address))
         });
         let mut elements: Vec<Element> = elements.collect();
         elements.sort_unstable();
@@ -198,7 +199,7 @@ impl Content {
     /// What there is in the set by an address that the pod has.
     fn elements_at(&self, world: &World, pod: PodId, address: IpAddr) -> BTreeSet<Element> {
         let members = &world.selections[self.selection].members;
-        if !members.contains(&pod) {
+        if !members.contains(pod) {
             return BTreeSet::new();
         }
         if self.ports.is_empty() {

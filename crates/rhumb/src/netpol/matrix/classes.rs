@@ -9,7 +9,7 @@ use rhumb_netpol::objects::{Labels, PolicySpec};
 use rhumb_netpol::{Name, Pod};
 
 use super::ports::{Asked, Catalog};
-use crate::netpol::cluster::{Cluster, Declared, addresses, declared_ports};
+use crate::netpol::cluster::{Cluster, Declared, addresses, declared_ports, is_on_host};
 use crate::netpol::ends::PortNumber;
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -18,6 +18,15 @@ pub(super) struct Class {
     /// Positions of pods.
     pub(super) members: Vec<usize>,
     pub(super) asked: Vec<Asked>,
+    has_v4: bool,
+    has_v6: bool,
+}
+
+impl Class {
+    /// Whether both say that they have addresses of one family, though another pod may have them by now.
+    pub(super) fn shares_family(&self, other: &Class) -> bool {
+        self.has_v4 && other.has_v4 || self.has_v6 && other.has_v6
+    }
 }
 
 /// The namespace of a pod, as selectors see it.
@@ -72,8 +81,14 @@ pub(super) fn find(cluster: &Cluster, pods: &[(&Name, &Pod)], ports: &[PortNumbe
         Some(catalog.of(name, pod, place))
     };
     let classes = members.into_iter().filter_map(|members| {
-        let asked = asked(*members.first()?)?;
-        Some(Class { members, asked })
+        let first = *members.first()?;
+        let (_, pod) = pods.get(first)?;
+        Some(Class {
+            asked: asked(first)?,
+            has_v4: addresses(pod).any(|address| address.is_ipv4()),
+            has_v6: addresses(pod).any(|address| address.is_ipv6()),
+            members,
+        })
     });
     classes.collect()
 }
@@ -154,10 +169,6 @@ fn keys(selector: &LabelSelector) -> impl Iterator<Item = &str> {
     let keys = selector.match_labels.keys();
     keys.map(String::as_str)
         .chain(expressions.map(|expression| &*expression.key))
-}
-
-fn is_on_host(pod: &Pod) -> bool {
-    pod.spec.host_network.unwrap_or_default()
 }
 
 fn node(pod: &Pod) -> (&str, Vec<&str>) {

@@ -42,7 +42,7 @@ pub(super) fn text(reach: &Reach<'_>, groups: &Groups) -> String {
 
 fn edge(reach: &Reach<'_>, from: &Group, to: &Group) -> String {
     let style = match state(reach, from, to) {
-        State::Itself | State::Denied | State::Unrelated => return String::new(),
+        State::Itself | State::Denied | State::Unrelated | State::Taken => return String::new(),
         State::Allowed => "",
         State::Partly => ", style=dashed, color=\"#bf8700\"",
     };

@@ -29,6 +29,8 @@ pub(super) enum State {
     Itself,
     /// They have no family of addresses in common.
     Unrelated,
+    /// An address that one of them says to have is another pod's by now.
+    Taken,
 }
 
 impl Group {
@@ -102,6 +104,7 @@ pub(super) fn state(reach: &Reach<'_>, from: &Group, to: &Group) -> State {
         }
     }
     match (asked_count, allowed_count) {
+        (0, _) if reach.shares_family(one, other) => State::Taken,
         (0, _) => State::Unrelated,
         (asked, allowed) if asked == allowed => State::Allowed,
         (_, 0) if !is_any_allowed => State::Denied,

@@ -9,7 +9,7 @@ use rhumb_netpol::{Name, Pod};
 use super::classes::{self, Class};
 use super::ports::Asked;
 use crate::netpol::check::best;
-use crate::netpol::cluster::{Cluster, counted};
+use crate::netpol::cluster::{Cluster, counted, few};
 use crate::netpol::ends::PortNumber;
 
 /// More are not asked: it would take minutes, and nobody could read the answer.
@@ -41,6 +41,8 @@ pub(super) struct Reach<'c> {
     /// Distinct lists of answers, one for each port that is asked about. The first is empty: there is no pair of addresses.
     lists: Vec<Vec<Answer>>,
     unrelated: usize,
+    /// Pods with addresses that others have by now, in words.
+    taken: Vec<String>,
     differing: usize,
 }
 
@@ -78,8 +80,14 @@ impl<'c> Reach<'c> {
             class_of,
             lists: vec![Vec::new()],
             unrelated: 0,
+            taken: Vec::new(),
             differing: 0,
         };
+        let taken = reach.pods.iter().flat_map(|pod| {
+            let taken = cluster.taken(pod).into_iter();
+            taken.map(move |(address, owner)| format!("{pod} ({owner} has {address})"))
+        });
+        reach.taken = taken.collect();
         reach.judge(cluster);
         Ok(reach)
     }
@@ -99,7 +107,7 @@ impl<'c> Reach<'c> {
                     true => pod(to.members.get(1)),
                 };
                 let found = judging.answers(one, other, &to.asked);
-                if other.is_some() && found == 0 {
+                if other.is_some() && found == 0 && !from.shares_family(to) {
                     self.unrelated += from.members.len() * to.members.len();
                 }
                 self.between.push(found);
@@ -121,7 +129,15 @@ impl<'c> Reach<'c> {
         class.map_or(&[], |class| &class.asked)
     }
 
-    /// One answer for each port that the second is asked about; none if they have no family of addresses in common.
+    /// Whether there would be a pair of addresses, had another pod not one of them by now.
+    pub(super) fn shares_family(&self, from: usize, to: usize) -> bool {
+        let class = |pod: usize| self.classes.get(*self.class_of.get(pod)?);
+        let classes = class(from).zip(class(to));
+        classes.is_some_and(|(from, to)| from.shares_family(to))
+    }
+
+    /// One answer for each port that the second is asked about; none if they have no family of addresses in common, or
+    /// another pod has their addresses.
     pub(super) fn answers(&self, from: usize, to: usize) -> &[Answer] {
         let list = self.list(from, to).and_then(|list| self.lists.get(list));
         list.map_or(&[], Vec::as_slice)
@@ -149,6 +165,17 @@ impl<'c> Reach<'c> {
                  more"
                     .to_owned(),
             );
+        }
+        if !self.taken.is_empty() {
+            notes.push(format!(
+                "{} by now: {}",
+                counted(
+                    self.taken.len(),
+                    "address is not of the pod that claims it, as another has it",
+                    "addresses are not of the pods that claim them, as others have them"
+                ),
+                few(self.taken.iter().cloned())
+            ));
         }
         if self.unrelated > 0 {
             notes.push(format!(

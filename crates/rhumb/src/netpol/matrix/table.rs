@@ -65,12 +65,13 @@ fn grid(reach: &Reach<'_>, groups: &Groups) -> String {
     format!("{text}\n{}\n", legend.join("   "))
 }
 
-const SIGNS: [(char, &str); 5] = [
+const SIGNS: [(char, &str); 6] = [
     ('+', "all ports"),
     ('~', "some ports"),
     ('.', "no port"),
     ('=', "itself, always"),
     ('?', "no address of the same family"),
+    ('!', "another pod has the address"),
 ];
 
 fn sign(state: State) -> char {
@@ -80,6 +81,7 @@ fn sign(state: State) -> char {
         State::Denied => '.',
         State::Itself => '=',
         State::Unrelated => '?',
+        State::Taken => '!',
     }
 }
 

@@ -59,7 +59,7 @@ pub(super) fn draw(reach: &Reach<'_>, groups: &Groups, layout: &Layout) -> Legen
     }
 }
 
-fn meanings(is_roomy: bool) -> [(State, &'static str); 5] {
+fn meanings(is_roomy: bool) -> [(State, &'static str); 6] {
     let (allowed, partly) = match is_roomy {
         true => ("allowed on all its ports", "allowed on these ports only"),
         false => ("allowed on all its ports", "allowed on some ports"),
@@ -70,5 +70,6 @@ fn meanings(is_roomy: bool) -> [(State, &'static str); 5] {
         (State::Denied, "denied"),
         (State::Itself, "itself: always allowed"),
         (State::Unrelated, "no address of the same family"),
+        (State::Taken, "another pod has the address"),
     ]
 }

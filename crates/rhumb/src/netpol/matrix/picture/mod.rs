@@ -18,6 +18,7 @@ fn look(state: State) -> (&'static str, &'static str, &'static str) {
         State::Denied => ("#f4b3ae", "#8f1d16", "denied"),
         State::Itself => ("#e3e8ed", "#57606a", "itself"),
         State::Unrelated => ("#ffffff", "#57606a", "unrelated"),
+        State::Taken => ("#ffffff", "#57606a", "taken"),
     }
 }
 
@@ -111,6 +112,7 @@ fn sign(state: State) -> &'static str {
         State::Denied => "×",
         State::Itself => "·",
         State::Unrelated => "?",
+        State::Taken => "!",
     }
 }
 
@@ -121,7 +123,7 @@ fn tile(layout: &Layout, (x, y, width): (usize, usize, usize), state: State, tex
     let size = (layout.font_size - 1).min(height * 7 / 10);
     let (middle, base) = (x + width / 2, y + height / 2 + size * 35 / 100);
     let stroke = match state {
-        State::Unrelated => " stroke=\"#d0d7de\"",
+        State::Unrelated | State::Taken => " stroke=\"#d0d7de\"",
         _ => "",
     };
     format!(
@@ -137,6 +139,7 @@ fn tip(reach: &Reach<'_>, from: &Group, to: &Group, state: State) -> String {
     match state {
         State::Itself => tip.push_str("\na pod may always reach itself"),
         State::Unrelated => tip.push_str("\nno address of the same family"),
+        State::Taken => tip.push_str("\nanother pod has the address of one of them by now"),
         _ => {
             let (mut allowed, mut denied) = (Vec::new(), Vec::new());
             for (asked, answer) in answers(reach, from, to) {
