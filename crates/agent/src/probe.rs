@@ -53,7 +53,7 @@ impl System {
         Ok(self.unimplemented())
     }
 
-    /// If it cannot be found out, nft will tell.
+    /// If it cannot be found out, the kernel will tell.
     pub(crate) fn may_change_rules(&self) -> bool {
         let Ok(status) = std::fs::read_to_string(self.proc.join("self/status")) else {
             return true;

@@ -66,7 +66,7 @@ impl Core<'_> {
             let work = async {
                 tokio::select! {
                     biased;
-                    // All that is ready is taken together: while nft runs, more comes.
+                    // All that is ready is taken together: while the kernel is told, more comes.
                     count = heard.recv_many(&mut batch, WAITING_MAX) => {
                         self.hear(&mut batch);
                         // Nobody tells anything any more.

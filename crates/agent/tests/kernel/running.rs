@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::Request;
 use kube::Client;
 use rhumb_agent::metrics::Metrics;
+use rhumb_agent::nft;
 use rhumb_agent::{Agent, Options};
 use rhumb_client::testing::{Answer, connect, is_watch, list, ok, refused};
 use serde_json::{Value, json};
@@ -20,6 +21,23 @@ const NODE: &str = "node-1";
 /// For a machine that is busy; nothing is waited for any longer than it takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 const TICK: Duration = Duration::from_millis(5);
+
+/// What a kernel says that has no room for another chain that packets come to.
+const NO_ROOM: &str =
+    "the kernel refused the rules: Argument list too long in: add chain inet rhumb egress { type";
+/// How many chains of that sort a kernel takes, and those of an agent among them.
+const CHAINS_MAX: usize = 1024;
+const CHAINS_OF_AGENT: usize = 2;
+
+/// Others' chains of that sort.
+fn crowd(numbers: std::ops::Range<usize>) -> String {
+    let mut commands = "add table inet crowd\n".to_owned();
+    for number in numbers {
+        commands +=
+            &format!("add chain inet crowd c{number} {{ type filter hook forward priority 0; }}\n");
+    }
+    commands
+}
 
 /// What a server has, and what it was told.
 #[derive(Debug, Default)]
@@ -142,14 +160,14 @@ impl Running {
             node: NODE.to_owned(),
             agent: "test".to_owned(),
             versions: vec!["1.3".to_owned(), "1.8".to_owned()],
-            nft: namespace.program(),
             table: table(),
             hold_unknown_pods: true,
             inspect_every: Duration::from_millis(50),
             metrics: metrics.clone(),
         };
         let client = server.client();
-        let agent = Agent::prepare(options, &client).await.unwrap();
+        let connection = Ok(namespace.connection());
+        let agent = Agent::prepare(options, connection, &client).await.unwrap();
         let stop = CancellationToken::new();
         let task = tokio::spawn(agent.run(client, stop.clone()));
         Running {
@@ -260,7 +278,7 @@ async fn a_change_reaches_the_kernel_and_then_the_report() {
     server.with(|state| state.policy_events.push(event));
     let has_policy = |report: &Value| report["applied"][0]["name"] == "q";
     until_reports(&server, "the policy", has_policy).await;
-    let shown = namespace.ask(&["list", "table", "inet", "rhumb"]);
+    let shown = namespace.listing();
     assert!(shown.contains("comment \"a/q\""), "{shown}");
     let text = agent.metrics.text().unwrap();
     for line in [
@@ -333,19 +351,25 @@ async fn a_kernel_that_takes_no_rules_is_told_of_and_tried_again() {
     })
     .await;
     let rules = namespace.rules();
-    // Somebody flushes the rules, and nft does not work any more: but for looking.
-    namespace.ask(&["flush ruleset"]);
-    namespace.write_program(
-        "nft",
-        "case \"$1\" in -f) read first; case \"$first\" in list*) echo; exit 0;; esac; echo 'no room' >&2; exit 1;; esac",
-    );
-    let report = until_reports(&server, "the problem", |report| {
-        report["problem"].is_string()
-    })
-    .await;
-    assert_eq!(report["problem"], "nft refused the rules: no room");
-    assert_eq!(report["applied"], json!([]));
-    namespace.write_program("nft", "");
+    // There is no room for a second table of the agent beside the first, which somebody spoils.
+    let others = CHAINS_MAX - CHAINS_OF_AGENT;
+    namespace.tell(&crowd(0..others));
+    namespace.ask(&["flush chain inet rhumb judge-in"]);
+    let has_problem = |report: &Value| {
+        let problem = report["problem"].as_str();
+        problem.is_some_and(|problem| problem.starts_with(NO_ROOM))
+    };
+    let report = until_reports(&server, "the problem", has_problem).await;
+    assert_eq!(report["applied"][0]["name"], "q");
+    // And then none at all. The agent may be faster than whoever takes its place.
+    let take_away = || {
+        namespace.ask(&["add table inet rhumb; delete table inet rhumb"]);
+        namespace.try_to_tell(&crowd(others..CHAINS_MAX))
+    };
+    until("no room", async || take_away()).await;
+    let report = until_reports(&server, "no rules", |report| report["applied"] == json!([])).await;
+    assert!(has_problem(&report), "{report}");
+    namespace.ask(&["delete table inet crowd"]);
     let report = until_reports(&server, "no problem", is_well).await;
     assert_eq!(report["applied"][0]["name"], "q");
     assert_eq!(namespace.rules(), rules);
@@ -396,33 +420,30 @@ async fn a_node_that_cannot_have_rules_is_told_of() {
         return;
     }
     let namespace = Namespace::new();
+    namespace.tell(&crowd(0..CHAINS_MAX));
     let server = Server::default();
-    let options = |nft| Options {
-        node: NODE.to_owned(),
-        agent: "test".to_owned(),
-        versions: vec!["1.3".to_owned()],
-        nft,
-        table: table(),
-        hold_unknown_pods: true,
-        inspect_every: Duration::from_secs(10),
-        metrics: Arc::default(),
-    };
-    let unfit = namespace.write_program("unfit", "echo 'Protocol not supported' >&2; exit 1");
-    for (nft, said) in [
+    for (connection, said) in [
         (
-            "/nowhere/nft".into(),
-            "there is no program /nowhere/nft: install nftables",
+            Err(nft::Error::Connect(std::io::ErrorKind::Unsupported.into())),
+            "the kernel cannot be told any rules: unsupported".to_owned(),
         ),
-        (
-            unfit,
-            "the kernel cannot have the rules that are needed: nft refused the rules: Protocol not supported",
-        ),
+        (Ok(namespace.connection()), NO_ROOM.to_owned()),
     ] {
-        let error = Agent::prepare(options(nft), &server.client())
+        let options = Options {
+            node: NODE.to_owned(),
+            agent: "test".to_owned(),
+            versions: vec!["1.3".to_owned()],
+            table: table(),
+            hold_unknown_pods: true,
+            inspect_every: Duration::from_secs(10),
+            metrics: Arc::default(),
+        };
+        let error = Agent::prepare(options, connection, &server.client())
             .await
             .unwrap_err()
             .to_string();
-        assert!(error.starts_with(said), "{error}");
+        let said = format!("the kernel cannot have the rules that are needed: {said}");
+        assert!(error.starts_with(&said), "{error}");
         let report = server.reports().pop().unwrap();
         assert_eq!(report["problem"], json!(error));
         assert_eq!(report["applied"], json!([]));
