@@ -68,6 +68,11 @@ impl Batch {
         self.sequence
     }
 
+    #[cfg(test)]
+    pub(crate) fn last_message(&self) -> &[u8] {
+        &self.writer.as_bytes()[self.last..]
+    }
+
     /// The kernel answers the last message also if nothing is wrong: without that, silence could mean anything.
     pub(super) fn finish(mut self, ending: Ending) -> Writer {
         self.writer.set_flag(self.last, ACK);

@@ -7,8 +7,8 @@ mod socket;
 mod write;
 
 pub(crate) use batch::{Batch, Ending};
-pub(crate) use read::Messages;
-pub(crate) use socket::{Answer, Request, Socket};
+pub(crate) use read::{Message, Messages};
+pub(crate) use socket::{Answer, Received, Request, Socket};
 pub(crate) use write::Writer;
 
 /// The part of netfilter that a message is for, in the upper half of its type.

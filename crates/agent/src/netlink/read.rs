@@ -10,6 +10,8 @@ pub(crate) struct Messages<'a>(pub(crate) &'a [u8]);
 pub(crate) struct Message<'a> {
     pub(crate) kind: u16,
     pub(crate) sequence: u32,
+    /// Of the socket that caused it.
+    pub(crate) port: u32,
     /// After the header.
     pub(crate) body: &'a [u8],
 }
@@ -23,6 +25,7 @@ impl<'a> Iterator for Messages<'a> {
         let message = Message {
             kind: half(bytes, 4)?,
             sequence: number(bytes, 8)?,
+            port: number(bytes, 12)?,
             body: bytes.get(HEADER_BYTES..length.min(bytes.len()))?,
         };
         self.0 = bytes.get(aligned(length)..).unwrap_or_default();
@@ -31,6 +34,11 @@ impl<'a> Iterator for Messages<'a> {
 }
 
 impl<'a> Message<'a> {
+    /// The family that it is about.
+    pub(crate) fn family(&self) -> Option<u8> {
+        self.body.first().copied()
+    }
+
     pub(crate) fn attributes(&self) -> Attributes<'a> {
         Attributes(self.body.get(SUBHEADER_BYTES..).unwrap_or_default())
     }
@@ -102,7 +110,8 @@ mod tests {
         }
         let all: Vec<Message<'_>> = Messages(writer.as_bytes()).collect();
         assert_eq!(all.len(), 2);
-        assert_eq!((all[1].kind, all[1].sequence), (5, 2));
+        assert_eq!((all[1].kind, all[1].sequence, all[1].port), (5, 2, 0));
+        assert_eq!(all[1].family(), Some(2));
         let attributes = all[1].attributes();
         assert_eq!(attributes.find(1), Some(&b"abc\0"[..]));
         assert_eq!(attributes.find(3), None);

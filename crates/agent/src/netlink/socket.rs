@@ -2,7 +2,7 @@
 //! returns that sends.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use rustix::io::Errno;
 use rustix::net::netlink::{NETFILTER, SocketAddrNetlink};
@@ -10,7 +10,8 @@ use rustix::net::sockopt::{
     set_socket_recv_buffer_size_force, set_socket_send_buffer_size_force, socket_send_buffer_size,
 };
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, sendto, socket_with,
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, getsockname, recv, sendto,
+    socket_with,
 };
 
 use super::batch::{Batch, Ending};
@@ -22,6 +23,8 @@ use super::{ACK, DUMP, NFTABLES};
 const DATAGRAM_BYTES: usize = 64 * 1024;
 /// Room for complaints. If there are more than fit, the first are there.
 const COMPLAINTS_BYTES: usize = 1024 * 1024;
+/// Room for what happens. If more does, it is told that something is lost.
+const NEWS_BYTES: usize = 8 * 1024 * 1024;
 /// What the kernel itself needs in the buffer for sending, and more.
 const SENDING_EXTRA_BYTES: usize = 4096;
 
@@ -35,6 +38,7 @@ const ERROR_MAX: i32 = 4095;
 #[derive(Debug)]
 pub(crate) struct Socket {
     fd: OwnedFd,
+    port: u32,
     buffer: Vec<u8>,
 }
 
@@ -45,6 +49,16 @@ pub(crate) struct Answer {
     pub(crate) refused: Vec<(u32, Errno)>,
     /// It has looked at the last message.
     pub(crate) is_complete: bool,
+}
+
+/// What there is to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// Of so many bytes.
+    Datagram(usize),
+    /// Some that did not fit are not there.
+    Loss,
+    Nothing,
 }
 
 /// Asks for something that there is.
@@ -77,7 +91,17 @@ impl Request {
 }
 
 impl Socket {
+    /// For telling the kernel something.
     pub(crate) fn open() -> io::Result<Socket> {
+        Socket::new(0, COMPLAINTS_BYTES)
+    }
+
+    /// One that hears what happens in these groups, a bit for each.
+    pub(crate) fn listen(groups: u32) -> io::Result<Socket> {
+        Socket::new(groups, NEWS_BYTES)
+    }
+
+    fn new(groups: u32, room_bytes: usize) -> io::Result<Socket> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let fd = socket_with(
             AddressFamily::NETLINK,
@@ -85,13 +109,20 @@ impl Socket {
             flags,
             Some(NETFILTER),
         )?;
-        bind(&fd, &SocketAddrNetlink::new(0, 0))?;
+        bind(&fd, &SocketAddrNetlink::new(0, groups))?;
+        let address = SocketAddrNetlink::try_from(getsockname(&fd)?)?;
         // Who may not have it has the usual one.
-        let _ = set_socket_recv_buffer_size_force(&fd, COMPLAINTS_BYTES);
+        let _ = set_socket_recv_buffer_size_force(&fd, room_bytes);
         Ok(Socket {
             fd,
+            port: address.pid(),
             buffer: vec![0; DATAGRAM_BYTES],
         })
+    }
+
+    /// By which the kernel knows this socket, and says who did something.
+    pub(crate) fn port(&self) -> u32 {
+        self.port
     }
 
     pub(crate) fn carry_out(&mut self, batch: Batch, ending: Ending) -> io::Result<Answer> {
@@ -102,7 +133,7 @@ impl Socket {
         }
         self.send(writer.as_bytes())?;
         let mut answer = Answer::default();
-        while let Some(datagram) = self.receive()? {
+        while let Some(datagram) = self.answer()? {
             for message in Messages(datagram).filter(|message| message.kind == ERROR) {
                 if let Some(error) = error(message.body) {
                     answer.refused.push((message.sequence, error));
@@ -117,7 +148,7 @@ impl Socket {
     pub(crate) fn ask(&mut self, request: &Request) -> io::Result<Vec<u8>> {
         self.send(request.0.as_bytes())?;
         let mut all = Vec::new();
-        while let Some(datagram) = self.receive()? {
+        while let Some(datagram) = self.answer()? {
             let mut is_end = false;
             for message in Messages(datagram).filter(|it| matches!(it.kind, ERROR | DONE)) {
                 if let Some(error) = error(message.body) {
@@ -136,7 +167,7 @@ impl Socket {
     /// All of it is one datagram: of a batch that came in pieces the kernel would forget each.
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         // Nobody waits for what is still there.
-        while self.receive().is_ok_and(|datagram| datagram.is_some()) {}
+        while self.answer().is_ok_and(|datagram| datagram.is_some()) {}
         let needed = bytes.len() + SENDING_EXTRA_BYTES;
         if socket_send_buffer_size(&self.fd)? < needed {
             set_socket_send_buffer_size_force(&self.fd, needed)?;
@@ -150,17 +181,40 @@ impl Socket {
         }
     }
 
-    /// The next datagram, if there is one. One that is too long is cut off. What did not fit into the kernel's buffer is
-    /// lost, and the rest can be read.
-    fn receive(&mut self) -> io::Result<Option<&[u8]>> {
+    /// The next datagram, if there is one. What did not fit into the kernel's buffer is lost, and the rest can be read.
+    fn answer(&mut self) -> io::Result<Option<&[u8]>> {
+        loop {
+            match self.receive()? {
+                Received::Datagram(length) => return Ok(self.buffer.get(..length)),
+                Received::Nothing => return Ok(None),
+                Received::Loss => {}
+            }
+        }
+    }
+
+    /// A datagram, which [`Socket::datagram`] has then. One that is too long is cut off.
+    pub(crate) fn receive(&mut self) -> io::Result<Received> {
         loop {
             match recv(&self.fd, &mut self.buffer[..], RecvFlags::empty()) {
-                Ok((length, _)) => return Ok(Some(&self.buffer[..length])),
-                Err(Errno::AGAIN) => return Ok(None),
-                Err(Errno::INTR | Errno::NOBUFS) => {}
+                Ok((length, _)) => return Ok(Received::Datagram(length)),
+                Err(Errno::AGAIN) => return Ok(Received::Nothing),
+                Err(Errno::NOBUFS) => return Ok(Received::Loss),
+                Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// The last one that was received, of that length.
+    pub(crate) fn datagram(&self, length: usize) -> &[u8] {
+        self.buffer.get(..length).unwrap_or_default()
+    }
+}
+
+/// For whoever waits until there is something to be read.
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
     }
 }
 

@@ -10,15 +10,20 @@ use tokio::time::timeout;
 
 use super::command::Script;
 use super::error::Error;
+use super::others::{self, Others};
 use crate::netlink::{Answer, Ending, Request, Socket};
 
 /// A whole program of thousands of policies takes some seconds.
 const TIME_MAX: Duration = Duration::from_secs(30);
 
 /// The way to the kernel's rules, in the network namespace of the thread that opened it.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Connection {
     socket: Arc<Mutex<Socket>>,
+    /// By which the kernel knows who changes something over it.
+    port: u32,
+    /// Where others are heard.
+    others: Option<Socket>,
 }
 
 /// What the kernel refused: which command, or all of them, and why.
@@ -28,8 +33,27 @@ impl Connection {
     pub fn open() -> Result<Connection, Error> {
         let socket = Socket::open().map_err(Error::Connect)?;
         Ok(Connection {
+            port: socket.port(),
             socket: Arc::new(Mutex::new(socket)),
+            others: None,
         })
+    }
+
+    /// One by which it is also heard what others change.
+    pub fn open_and_listen() -> Result<Connection, Error> {
+        let others = others::listen().map_err(Error::Connect)?;
+        Ok(Connection {
+            others: Some(others),
+            ..Connection::open()?
+        })
+    }
+
+    /// `None` if nobody listens.
+    pub(super) fn others(&mut self, table: &str) -> Option<Others> {
+        let socket = self.others.take()?;
+        let others = Others::new(socket, table, self.port);
+        let note = |error: &io::Error| tracing::warn!(%error, "others cannot be heard");
+        others.inspect_err(note).ok()
     }
 
     /// Carries out a script: all of it at one moment, or nothing.

@@ -3,19 +3,20 @@
 use std::collections::BTreeSet;
 
 use rhumb_netpol::program::{ChainId, Changes, Program};
-
 use rustix::io::Errno;
 
 use super::encode::{ask_for_elements, ask_for_table, first_key};
 use super::error::Error;
 use super::names::SetName;
+use super::others::Others;
 use super::phases::apart;
-use super::{Connection, Held, Marker, Table};
+use super::{Connection, Held, Marker, News, Table};
 
 /// The table of one agent in the kernel.
 #[derive(Debug)]
 pub struct Kernel {
     connection: Connection,
+    others: Option<Others>,
     table: Table,
     /// Of the table that was written last; `None` before the first.
     marker: Option<Marker>,
@@ -35,8 +36,9 @@ pub enum Written {
 }
 
 impl Kernel {
-    pub fn new(connection: Connection, table: Table) -> Kernel {
+    pub fn new(mut connection: Connection, table: Table) -> Kernel {
         Kernel {
+            others: connection.others(table.name()),
             connection,
             table,
             marker: None,
@@ -123,6 +125,9 @@ impl Kernel {
         self.marker = Some(marker);
         let script = self.table.whole(program, held, marker);
         self.connection.apply(script).await?;
+        if let Some(others) = &mut self.others {
+            others.catch_up();
+        }
         self.chains = program.chains.keys().copied().collect();
         self.has(held);
         Ok(())
@@ -148,6 +153,15 @@ impl Kernel {
             .collect();
         let refusals = self.connection.refusals(script).await?;
         Ok(refusals == in_use)
+    }
+
+    /// Waits until somebody else has changed the table, since it was last replaced. Nobody is heard if the connection
+    /// was not made for it.
+    pub async fn others(&mut self) -> News {
+        match &mut self.others {
+            Some(others) => others.news().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// What the kernel has is not known any more.

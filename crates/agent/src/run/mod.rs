@@ -129,6 +129,7 @@ impl Agent {
             has_written: false,
             repairs: 0,
             left_out: 0,
+            is_touched: false,
             began: Instant::now(),
         };
         core.run(heard, options.inspect_every, &stop).await;

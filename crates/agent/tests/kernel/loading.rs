@@ -1,10 +1,12 @@
 //! What kernels are told is what they have, and what people are shown.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use rhumb_agent::nft::{Error, Held, Marker, Written};
+use rhumb_agent::nft::{Connection, Error, Held, Kernel, Marker, News, Written};
 use rhumb_netpol::program::{Changes, Element, Program, Redirection, Set, SetKind};
 use rhumb_netpol::{Direction, Family};
+use tokio::time::timeout;
 
 use crate::namespace::{Namespace, is_root, table};
 use crate::programs::{address, chain, group, ip, policy, set, varied};
@@ -293,9 +295,13 @@ async fn a_program_may_be_large() {
         program.chains.insert(id, policy);
     }
     let namespace = Namespace::new();
-    let mut kernel = namespace.kernel();
+    let connection = namespace.inside(Connection::open_and_listen).unwrap();
+    let mut kernel = Kernel::new(connection, table());
     kernel.replace(&program, &held()).await.unwrap();
     assert!(kernel.is_intact().await.unwrap());
+    // What is told of it may be more than there is room for, but is not taken for somebody else's.
+    let news = timeout(Duration::from_millis(100), kernel.others()).await;
+    assert_ne!(news, Ok(News::Changed));
     let shown = namespace.ask(&["list", "set", "inet", "rhumb", "s7-4"]);
     assert_eq!(shown.matches(',').count() + 1, ELEMENTS as usize);
     // All of it refused: there are more complaints than there is room for, and the first is told.

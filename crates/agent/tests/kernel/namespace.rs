@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rhumb_agent::nft::{Connection, Kernel, Table};
@@ -93,18 +93,24 @@ impl Namespace {
 
     /// Has nft carry out these commands, all at one moment.
     pub(crate) fn tell(&self, commands: &str) {
-        assert!(self.try_to_tell(commands), "{commands}");
+        let output = self.feed(commands);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}\n{commands}");
     }
 
     /// Whether the kernel took them.
     pub(crate) fn try_to_tell(&self, commands: &str) -> bool {
+        self.feed(commands).status.success()
+    }
+
+    fn feed(&self, commands: &str) -> Output {
         let mut nft = self.nft();
-        let nft = nft.args(["-f", "-"]).stdin(Stdio::piped()).spawn();
-        let mut nft = nft.unwrap();
+        nft.args(["-f", "-"]).stdin(Stdio::piped());
+        let mut nft = nft.stderr(Stdio::piped()).spawn().unwrap();
         let mut input = nft.stdin.take().unwrap();
         input.write_all(commands.as_bytes()).unwrap();
         drop(input);
-        nft.wait().unwrap().success()
+        nft.wait_with_output().unwrap()
     }
 
     /// What people are shown.

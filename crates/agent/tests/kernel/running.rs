@@ -155,6 +155,14 @@ struct Running {
 
 impl Running {
     async fn start(server: &Server, namespace: &Namespace) -> Running {
+        Running::inspecting(server, namespace, Duration::from_millis(50)).await
+    }
+
+    async fn inspecting(
+        server: &Server,
+        namespace: &Namespace,
+        inspect_every: Duration,
+    ) -> Running {
         let metrics = Arc::<Metrics>::default();
         let options = Options {
             node: NODE.to_owned(),
@@ -162,11 +170,11 @@ impl Running {
             versions: vec!["1.3".to_owned(), "1.8".to_owned()],
             table: table(),
             hold_unknown_pods: true,
-            inspect_every: Duration::from_millis(50),
+            inspect_every,
             metrics: metrics.clone(),
         };
         let client = server.client();
-        let connection = Ok(namespace.connection());
+        let connection = namespace.inside(nft::Connection::open_and_listen);
         let agent = Agent::prepare(options, connection, &client).await.unwrap();
         let stop = CancellationToken::new();
         let task = tokio::spawn(agent.run(client, stop.clone()));
@@ -175,6 +183,14 @@ impl Running {
             task,
             metrics,
         }
+    }
+
+    /// How often the rules of somebody else were found.
+    fn repairs(&self) -> u32 {
+        let text = self.metrics.text().unwrap();
+        let mut lines = text.lines();
+        let count = lines.find_map(|line| line.strip_prefix("rhumb_agent_repairs_total "));
+        count.unwrap().parse().unwrap()
     }
 
     async fn end(self) {
@@ -306,15 +322,10 @@ async fn rules_that_somebody_else_flushes_are_back_soon() {
     until_reports(&server, "a report", is_well).await;
     let told = server.reports().len();
     let rules = namespace.rules();
-    let repairs = |count: usize| {
-        let line = format!("rhumb_agent_repairs_total {count}");
-        let text = agent.metrics.text().unwrap();
-        text.lines().any(|shown| shown == line)
-    };
-    assert!(repairs(0));
+    assert_eq!(agent.repairs(), 0);
     for (count, deed) in [(1, "flush ruleset"), (2, "flush table inet rhumb")] {
         namespace.ask(&[deed]);
-        until("repaired", async || repairs(count)).await;
+        until("repaired", async || agent.repairs() == count).await;
         until("all rules", async || {
             let tables = namespace.ask(&["list", "tables"]);
             tables.contains("rhumb") && namespace.rules() == rules
@@ -331,6 +342,80 @@ async fn rules_that_somebody_else_flushes_are_back_soon() {
         );
         assert_eq!(report["applied"][0]["name"], "q");
     }
+    agent.end().await;
+}
+
+#[tokio::test]
+async fn what_others_change_is_changed_back_at_once() {
+    if !is_root() {
+        return;
+    }
+    for deed in [
+        "delete element inet rhumb known4 { 10.1.0.2 }",
+        "delete element inet rhumb ingress4 { 10.1.0.2 }",
+        "add element inet rhumb known4 { 10.1.0.77 }",
+        "insert rule inet rhumb judge-in accept",
+        "flush chain inet rhumb g1-in",
+        "add chain inet rhumb strange",
+        "flush ruleset",
+    ] {
+        let namespace = Namespace::new();
+        let server = Server::new(|state| {
+            state.pods = vec![pod("p", "10.1.0.2")];
+            state.policies = vec![policy("q", 1)];
+            state.nodes = vec![node()];
+            state.has_report = true;
+        });
+        // It is not looked for.
+        let agent = Running::inspecting(&server, &namespace, PATIENCE * 10).await;
+        until_reports(&server, "a report", is_well).await;
+        let rules = namespace.rules();
+        // What others do elsewhere is theirs, and so is a table of the same name in another family.
+        namespace.tell(
+            "add table inet others; add chain inet others c; add rule inet others c accept\n\
+             add table ip rhumb; add chain ip rhumb c; delete table ip rhumb",
+        );
+        namespace.ask(&[deed]);
+        until(deed, async || agent.repairs() == 1).await;
+        until(deed, async || {
+            let tables = namespace.ask(&["list", "tables"]);
+            tables.contains("rhumb") && namespace.rules() == rules
+        })
+        .await;
+        // Who does it again is answered by the next inspection.
+        namespace.ask(&[deed]);
+        sleep(TICK * 20).await;
+        assert_eq!(agent.repairs(), 1, "{deed}");
+        agent.end().await;
+    }
+}
+
+#[tokio::test]
+async fn one_who_goes_on_changing_elements_is_answered_and_told_of() {
+    if !is_root() {
+        return;
+    }
+    let namespace = Namespace::new();
+    let server = Server::new(|state| {
+        state.pods = vec![pod("p", "10.1.0.2")];
+        state.policies = vec![policy("q", 1)];
+        state.has_report = true;
+    });
+    let agent = Running::start(&server, &namespace).await;
+    until_reports(&server, "a report", is_well).await;
+    let rules = namespace.rules();
+    let contested = |report: &Value| {
+        let problem = report["problem"].as_str();
+        problem.is_some_and(|problem| problem.contains("again and again"))
+    };
+    let is_told = || server.with(|state| state.reports.last().is_some_and(contested));
+    until("contested", async || {
+        namespace.try_to_tell("delete element inet rhumb ingress4 { 10.1.0.2 }");
+        is_told()
+    })
+    .await;
+    until_reports(&server, "peace", is_well).await;
+    until("all rules", async || namespace.rules() == rules).await;
     agent.end().await;
 }
 

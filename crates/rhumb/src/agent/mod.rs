@@ -99,7 +99,7 @@ async fn enforce(command: Command) -> Result<()> {
     };
     let (connect, _) = connect::over_https(command.kubeconfig.as_deref(), false).await?;
     let client = connect.multiplexed()?;
-    let agent = Agent::prepare(options, Connection::open(), &client).await?;
+    let agent = Agent::prepare(options, Connection::open_and_listen(), &client).await?;
     if !command.metrics_address.is_empty() {
         let listener = listener::bind(&command.metrics_address).await?;
         tokio::spawn(listener::serve(listener, Shown(metrics)));

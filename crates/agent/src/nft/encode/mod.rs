@@ -8,7 +8,7 @@ mod sets;
 
 use super::command::Command;
 use super::names::ChainName;
-use crate::netlink::{APPEND, Batch, CREATE, Request, Writer};
+use crate::netlink::{APPEND, Batch, CREATE, Message, NFTABLES, Request, Writer};
 
 /// The family of tables that see packets of both.
 const INET: u8 = 1;
@@ -27,6 +27,8 @@ mod message {
     pub(super) const NEW_ELEMENTS: u8 = 12;
     pub(super) const GET_ELEMENTS: u8 = 13;
     pub(super) const DELETE_ELEMENTS: u8 = 14;
+    /// A transaction is done.
+    pub(super) const NEW_GENERATION: u8 = 15;
 }
 
 /// Attributes of tables.
@@ -162,6 +164,40 @@ pub(super) fn ask_for_table(name: &str) -> Request {
     Request::one(message::GET_TABLE, INET, |writer| {
         writer.text(table::NAME, name);
     })
+}
+
+/// The group that is told of what happens to tables, as a bit.
+pub(super) const GROUP: u32 = 1 << 6;
+
+/// What has happened, as far as it matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Event {
+    /// All that the transaction has done has been told.
+    Done,
+    /// The table that is asked about was deleted.
+    Deleted,
+    /// Something in it is other than before.
+    Changed,
+    /// It is about something else.
+    Elsewhere,
+}
+
+/// Each message about an object begins with the name of its table.
+pub(super) fn event(message: &Message<'_>, table: &str) -> Event {
+    let [kind, subsystem] = message.kind.to_le_bytes();
+    if subsystem != NFTABLES {
+        return Event::Elsewhere;
+    }
+    if kind == message::NEW_GENERATION {
+        return Event::Done;
+    }
+    let name = message.attributes().find(table::NAME);
+    let name = name.and_then(|name| name.strip_suffix(&[0]));
+    match message.family() == Some(INET) && name == Some(table.as_bytes()) {
+        false => Event::Elsewhere,
+        true if kind == message::DELETE_TABLE => Event::Deleted,
+        true => Event::Changed,
+    }
 }
 
 pub(super) use sets::{ask_for_elements, first_key};
