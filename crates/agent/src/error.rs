@@ -15,3 +15,13 @@ pub enum Error {
     )]
     Kernel(nft::Error),
 }
+
+impl Error {
+    /// Why a kernel does not have what every program needs.
+    pub(crate) fn of_kernel(error: nft::Error) -> Error {
+        match error.is_forbidden() {
+            true => Error::NotAllowed,
+            false => Error::Kernel(error),
+        }
+    }
+}

@@ -49,7 +49,7 @@ impl System {
         if !self.may_change_rules() {
             return Err(Error::NotAllowed);
         }
-        kernel.probe().await.map_err(Error::Kernel)?;
+        kernel.probe().await.map_err(Error::of_kernel)?;
         Ok(self.unimplemented())
     }
 

@@ -25,6 +25,18 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether this process has no right to change rules.
+    pub fn is_forbidden(&self) -> bool {
+        match self {
+            Error::Connect(error) => error.kind() == io::ErrorKind::PermissionDenied,
+            // Of single commands, some are forbidden to everybody.
+            Error::Refused { why, command } => *why == Errno::PERM && command.is_none(),
+            Error::Send(_) | Error::TimedOut(_) | Error::Silent => false,
+        }
+    }
+}
+
 fn at(command: Option<&str>) -> String {
     let shown = command.map(|command| format!(" in: {}", shortened(command)));
     shown.unwrap_or_default()
@@ -53,6 +65,23 @@ fn shortened(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_has_no_rights_is_told_apart_from_a_kernel_that_cannot() {
+        let refused = |why, command: Option<&str>| Error::Refused {
+            why,
+            command: command.map(str::to_owned),
+        };
+        for (error, is_forbidden) in [
+            (Error::Connect(Errno::PERM.into()), true),
+            (Error::Connect(Errno::PROTONOSUPPORT.into()), false),
+            (refused(Errno::PERM, None), true),
+            (refused(Errno::OPNOTSUPP, None), false),
+            (refused(Errno::PERM, Some("delete table inet x")), false),
+        ] {
+            assert_eq!(error.is_forbidden(), is_forbidden, "{error}");
+        }
+    }
 
     #[test]
     fn a_refusal_shows_the_command_that_it_is_about() {

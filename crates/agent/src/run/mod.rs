@@ -92,7 +92,7 @@ impl Agent {
         connection: Result<Connection, nft::Error>,
     ) -> Result<(Kernel, System, Vec<Unimplemented>), Error> {
         let system = System::default();
-        let connection = connection.map_err(Error::Kernel)?;
+        let connection = connection.map_err(Error::of_kernel)?;
         let kernel = Kernel::new(connection, options.table.clone());
         let unimplemented = system.probe(&kernel).await?;
         Ok((kernel, system, unimplemented))
