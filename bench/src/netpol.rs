@@ -174,7 +174,7 @@ fn reached(reached: &Reached) -> String {
         table.row([what.to_owned()].into_iter().chain(cells));
     }
     format!(
-        "{}\nThe agent's CPU a change, nft not counted: {:.2} ms. Its memory at most: {:.0} MiB.\n",
+        "{}\nThe agent's CPU a change, the kernel's work for it included: {:.2} ms. Its memory at most: {:.0} MiB.\n",
         table.render(),
         reached.agent_cpu_ms_a_change,
         reached.agent_peak_mib

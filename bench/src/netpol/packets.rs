@@ -113,10 +113,8 @@ impl Node {
         join_pod(&node, &caller, "from", from)?;
         join_pod(&node, &answerer, "to", to)?;
         let rules = Rules::new("rhumb")?;
-        load(
-            &node,
-            &rules.whole(&program, &Held::default(), Marker::after(None)),
-        )?;
+        let script = rules.whole(&program, &Held::default(), Marker::after(None));
+        load(&node, &script.to_string())?;
         let echo = Some(Echo::start(&answerer, to)?);
         Ok(Self {
             policies: cluster.all_policies(),

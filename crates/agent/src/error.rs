@@ -11,7 +11,17 @@ pub enum Error {
     )]
     NotAllowed,
     #[error(
-        "the kernel cannot have the rules that are needed: {0}. It must have nf_tables for inet, with sets, maps and conntrack (modules nf_tables, nft_ct and nf_conntrack)"
+        "the kernel cannot have the rules that are needed: {0}. It must have nftables for the family inet, and conntrack: load the modules nf_tables, nft_ct and nf_conntrack (CONFIG_NF_TABLES, CONFIG_NF_TABLES_INET, CONFIG_NFT_CT, CONFIG_NF_CONNTRACK)"
     )]
     Kernel(nft::Error),
+}
+
+impl Error {
+    /// Why a kernel does not have what every program needs.
+    pub(crate) fn of_kernel(error: nft::Error) -> Error {
+        match error.is_forbidden() {
+            true => Error::NotAllowed,
+            false => Error::Kernel(error),
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Sees to network policies on one node, by nftables: what the API server shows of pods, namespaces and policies becomes
-//! rules of the kernel for the pods of the node, transaction by transaction ([`run`]). The rules are text for the
-//! program `nft` ([`nft`]).
+//! rules of the kernel for the pods of the node, transaction by transaction ([`run`]). The kernel is told over
+//! netlink ([`nft`], [`netlink`]).
 
 #![cfg_attr(
     not(test),
@@ -14,6 +14,7 @@
 
 mod error;
 pub mod metrics;
+mod netlink;
 pub mod nft;
 mod probe;
 mod run;

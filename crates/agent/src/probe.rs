@@ -50,7 +50,7 @@ impl System {
         if !self.may_change_rules() {
             return Err(Error::NotAllowed);
         }
-        kernel.probe().await.map_err(Error::Kernel)?;
+        kernel.probe().await.map_err(Error::of_kernel)?;
         Ok(self.unimplemented())
     }
 
@@ -60,7 +60,7 @@ impl System {
         Some(id.trim().to_owned()).filter(|id| !id.is_empty())
     }
 
-    /// If it cannot be found out, nft will tell.
+    /// If it cannot be found out, the kernel will tell.
     pub(crate) fn may_change_rules(&self) -> bool {
         let Ok(status) = std::fs::read_to_string(self.proc.join("self/status")) else {
             return true;

@@ -1,77 +1,64 @@
-//! What can go wrong with nft.
+//! What can go wrong between this process and the kernel.
 
-use std::path::PathBuf;
+use std::io;
 
-/// How much of a line people are shown.
-const LINE_CHARACTERS_MAX: usize = 300;
+use rustix::io::Errno;
+
+/// How much of a command people are shown.
+const COMMAND_CHARACTERS_MAX: usize = 300;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error(
-        "there is no program {}: install nftables (the package is called nftables on most systems), or say where it is with --nft",
-        .0.display()
-    )]
-    NotFound(PathBuf),
-    #[error("{} cannot be run: {error}", .program.display())]
-    Start {
-        program: PathBuf,
-        error: std::io::Error,
-    },
-    #[error("nft has not answered for {0} s and was stopped")]
+    #[error("the kernel cannot be told any rules: {}", reason(.0))]
+    Connect(io::Error),
+    #[error("rules cannot be sent to the kernel: {}", reason(.0))]
+    Send(io::Error),
+    #[error("the kernel has not answered for {0} s")]
     TimedOut(u64),
-    #[error("nft refused the rules: {message}{}", at(.line.as_deref()))]
+    #[error("the kernel does not say what became of the rules")]
+    Silent,
+    #[error("the kernel refused the rules: {}{}", words(*.why), at(.command.as_deref()))]
     Refused {
-        message: String,
-        /// The line of the script that it complains of.
-        line: Option<String>,
+        why: Errno,
+        /// The command that it refused, in the words of nft; `None` if it would not look at any.
+        command: Option<String>,
     },
-}
-
-fn at(line: Option<&str>) -> String {
-    line.map(|line| format!(" in: {line}")).unwrap_or_default()
-}
-
-/// What nft said of one line of a script, which are counted from 1.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Complaint<'a> {
-    pub(super) line: usize,
-    pub(super) message: &'a str,
-}
-
-/// What nft says has the form `/dev/stdin:12:1-20: Error: ...`, with the line and a mark beneath it.
-pub(super) fn complaints(said: &str) -> impl Iterator<Item = Complaint<'_>> {
-    said.lines().filter_map(|text| {
-        let (place, message) = text.split_once(": Error: ")?;
-        let line = place.split(':').nth(1)?.parse().ok()?;
-        Some(Complaint { line, message })
-    })
 }
 
 impl Error {
-    /// Of what nft said about a script.
-    pub(super) fn refused(said: &str, script: &str) -> Error {
-        match complaints(said).next() {
-            Some(first) => Error::Refused {
-                message: first.message.to_owned(),
-                line: first
-                    .line
-                    .checked_sub(1)
-                    .and_then(|before| script.lines().nth(before))
-                    .map(shortened),
-            },
-            None => Error::Refused {
-                message: shortened(said.trim()),
-                line: None,
-            },
+    /// Whether this process has no right to change rules.
+    pub fn is_forbidden(&self) -> bool {
+        match self {
+            Error::Connect(error) => error.kind() == io::ErrorKind::PermissionDenied,
+            // Of single commands, some are forbidden to everybody.
+            Error::Refused { why, command } => *why == Errno::PERM && command.is_none(),
+            Error::Send(_) | Error::TimedOut(_) | Error::Silent => false,
         }
     }
 }
 
-fn shortened(text: &str) -> String {
-    let text = text.replace('\n', "; ");
-    match text.char_indices().nth(LINE_CHARACTERS_MAX) {
-        Some((end, _)) => format!("{}...", &text[..end]),
+fn at(command: Option<&str>) -> String {
+    let shown = command.map(|command| format!(" in: {}", shortened(command)));
+    shown.unwrap_or_default()
+}
+
+fn words(why: Errno) -> String {
+    reason(&why.into())
+}
+
+/// Without the number, which says nothing more.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.split_once(" (os error") {
+        Some((words, _)) => words.to_owned(),
         None => text,
+    }
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(COMMAND_CHARACTERS_MAX) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
     }
 }
 
@@ -80,35 +67,46 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_shows_the_line_that_it_is_about() {
+    fn who_has_no_rights_is_told_apart_from_a_kernel_that_cannot() {
+        let refused = |why, command: Option<&str>| Error::Refused {
+            why,
+            command: command.map(str::to_owned),
+        };
+        for (error, is_forbidden) in [
+            (Error::Connect(Errno::PERM.into()), true),
+            (Error::Connect(Errno::PROTONOSUPPORT.into()), false),
+            (refused(Errno::PERM, None), true),
+            (refused(Errno::OPNOTSUPP, None), false),
+            (refused(Errno::PERM, Some("delete table inet x")), false),
+        ] {
+            assert_eq!(error.is_forbidden(), is_forbidden, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_shows_the_command_that_it_is_about() {
         let long = format!("add element inet t s {{ {} }}", "1.2.3.4, ".repeat(100));
-        for (said, script, shown) in [
+        for (why, command, shown) in [
             (
-                "/dev/stdin:2:17-17: Error: No such file or directory; did you mean chain ‘a’?\nadd rule x\n   ^\n",
-                "add table inet z\nadd rule inet z x accept\n",
-                "nft refused the rules: No such file or directory; did you mean chain ‘a’? in: add rule inet z x accept",
+                Errno::NOENT,
+                Some("add rule inet z x accept".to_owned()),
+                "the kernel refused the rules: No such file or directory in: add rule inet z x accept",
             ),
             (
-                "/dev/stdin:9:1-2: Error: odd",
-                "one line",
-                "nft refused the rules: odd",
+                Errno::OPNOTSUPP,
+                None,
+                "the kernel refused the rules: Operation not supported",
             ),
             (
-                "netlink: Error: cache initialization failed: Protocol not supported\n",
-                "one line",
-                "nft refused the rules: netlink: Error: cache initialization failed: Protocol not supported",
-            ),
-            ("a\nb\n", "", "nft refused the rules: a; b"),
-            (
-                "/dev/stdin:1:1-2: Error: odd",
-                &long,
+                Errno::EXIST,
+                Some(long.clone()),
                 &format!(
-                    "nft refused the rules: odd in: {}...",
-                    &long[..LINE_CHARACTERS_MAX]
+                    "the kernel refused the rules: File exists in: {}...",
+                    &long[..COMMAND_CHARACTERS_MAX]
                 ),
             ),
         ] {
-            assert_eq!(Error::refused(said, script).to_string(), shown);
+            assert_eq!(Error::Refused { why, command }.to_string(), shown);
         }
     }
 }

@@ -30,13 +30,9 @@ impl Held {
         self.0.is_empty()
     }
 
-    /// `a-b` of each range of a family.
-    pub(super) fn of_family(&self, of: Family) -> impl Iterator<Item = String> {
-        let ranges = self.0.iter().filter(move |(first, _)| family(*first) == of);
-        ranges.map(|(first, last)| match first == last {
-            true => first.to_string(),
-            false => format!("{first}-{last}"),
-        })
+    pub(super) fn of_family(&self, of: Family) -> impl Iterator<Item = (IpAddr, IpAddr)> {
+        let ranges = self.0.iter().copied();
+        ranges.filter(move |(first, _)| family(*first) == of)
     }
 }
 
@@ -67,6 +63,7 @@ fn range(block: &str) -> Option<(IpAddr, IpAddr)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::elements::Span;
     use super::*;
 
     #[test]
@@ -101,7 +98,11 @@ mod tests {
             ),
         ] {
             let held = Held::of(blocks.iter().copied());
-            let of = |family| held.of_family(family).collect::<Vec<_>>();
+            let of = |family| {
+                let ranges = held.of_family(family);
+                let shown = ranges.map(|(first, last)| Span(first, last).to_string());
+                shown.collect::<Vec<_>>()
+            };
             assert_eq!(of(Family::V4), v4, "{blocks:?}");
             assert_eq!(of(Family::V6), v6, "{blocks:?}");
         }

@@ -1,20 +1,22 @@
 //! The table in the kernel, and whether it is what it should be.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use rhumb_netpol::program::{ChainId, Changes, Program};
+use rustix::io::Errno;
 
-use super::error::{Error, complaints};
+use super::encode::{ask_for_elements, ask_for_table, first_key};
+use super::error::Error;
+use super::names::SetName;
+use super::others::Others;
 use super::phases::apart;
-use super::{Held, Marker, Nft, Table};
-
-/// How the answer of the kernel about something that rules use ends: C libraries have different words for it.
-const IN_USE: &str = "busy";
+use super::{Connection, Held, Marker, News, Table};
 
 /// The table of one agent in the kernel.
 #[derive(Debug)]
 pub struct Kernel {
-    nft: Nft,
+    connection: Connection,
+    others: Option<Others>,
     table: Table,
     /// Of the table that was written last; `None` before the first.
     marker: Option<Marker>,
@@ -34,9 +36,10 @@ pub enum Written {
 }
 
 impl Kernel {
-    pub fn new(nft: Nft, table: Table) -> Kernel {
+    pub fn new(mut connection: Connection, table: Table) -> Kernel {
         Kernel {
-            nft,
+            others: connection.others(table.name()),
+            connection,
             table,
             marker: None,
             is_current: false,
@@ -49,7 +52,7 @@ impl Kernel {
     pub async fn probe(&self) -> Result<(), Error> {
         let (nothing, nobody) = (Program::default(), Held::default());
         let script = self.table.whole(&nothing, &nobody, Marker::after(None));
-        self.nft.check(&script).await
+        self.connection.check(script).await
     }
 
     /// Brings the kernel from the program as it was when this was last called to `program`, which it is after the
@@ -92,13 +95,13 @@ impl Kernel {
         match apart(changes, &self.chains) {
             None => {
                 let script = self.table.update(marker, changes, program, held);
-                self.nft.apply(&script).await?;
+                self.connection.apply(script).await?;
             }
             Some((first, rest)) => {
                 let script = self.table.update(marker, &first, program, None);
-                self.nft.apply(&script).await?;
+                self.connection.apply(script).await?;
                 let script = self.table.update(marker, &rest, program, held);
-                self.nft.apply(&script).await?;
+                self.connection.apply(script).await?;
             }
         }
         self.chains.extend(changes.chains.keys());
@@ -117,15 +120,25 @@ impl Kernel {
     pub async fn replace(&mut self, program: &Program, held: &Held) -> Result<(), Error> {
         self.is_current = false;
         // Somebody else may have replaced it, an agent before this one for example.
-        let shown = self.nft.ask(&self.table.question()).await;
-        let before = shown.ok().and_then(|shown| Marker::find(&shown));
+        let before = self.marker_there().await.unwrap_or_default();
         let marker = Marker::after(before.or(self.marker));
         self.marker = Some(marker);
         let script = self.table.whole(program, held, marker);
-        self.nft.apply(&script).await?;
+        self.connection.apply(script).await?;
+        if let Some(others) = &mut self.others {
+            others.catch_up();
+        }
         self.chains = program.chains.keys().copied().collect();
         self.has(held);
         Ok(())
+    }
+
+    /// The marker of the table that there is, whoever made it.
+    async fn marker_there(&self) -> Result<Option<Marker>, Error> {
+        let request = ask_for_elements(self.table.name(), SetName::Marker);
+        let answer = self.connection.ask(request).await?;
+        let key = answer.as_deref().and_then(first_key);
+        Ok(key.and_then(Marker::of_key))
     }
 
     /// Whether the table is still the one that was written, with its rules in it: others may flush all that there is.
@@ -134,15 +147,21 @@ impl Kernel {
         let Some(marker) = self.marker else {
             return Ok(false);
         };
-        let lines = self.table.inspection(marker);
-        let said = self.nft.complaints(&(lines.join("\n") + "\n")).await?;
-        let mut expected: BTreeMap<usize, &str> =
-            (2..=lines.len()).map(|line| (line, IN_USE)).collect();
-        let is_expected = complaints(&said).all(|complaint| {
-            let known = expected.remove(&complaint.line);
-            known.is_some_and(|end| complaint.message.ends_with(end))
-        });
-        Ok(is_expected && expected.is_empty())
+        let script = self.table.inspection(marker);
+        let in_use: Vec<_> = (1..script.len())
+            .map(|command| (Some(command), Errno::BUSY))
+            .collect();
+        let refusals = self.connection.refusals(script).await?;
+        Ok(refusals == in_use)
+    }
+
+    /// Waits until somebody else has changed the table, since it was last replaced. Nobody is heard if the connection
+    /// was not made for it.
+    pub async fn others(&mut self) -> News {
+        match &mut self.others {
+            Some(others) => others.news().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// What the kernel has is not known any more.
@@ -152,9 +171,8 @@ impl Kernel {
 
     /// Whether there is such a table, whoever made it.
     pub async fn exists(&self) -> Result<bool, Error> {
-        let line = format!("table {}", self.table);
-        let tables = self.nft.ask("list tables\n").await?;
-        Ok(tables.lines().any(|table| table.trim() == line))
+        let request = ask_for_table(self.table.name());
+        Ok(self.connection.ask(request).await?.is_some())
     }
 
     /// Removes the table; whether there was one.
@@ -163,7 +181,7 @@ impl Kernel {
             return Ok(false);
         }
         self.is_current = false;
-        self.nft.apply(&self.table.removal()).await?;
+        self.connection.apply(self.table.removal()).await?;
         Ok(true)
     }
 }

@@ -2,6 +2,8 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 
+use super::elements::Element;
+
 const STEPS: u32 = 0x4000;
 const STEP_BITS: u32 = 16;
 
@@ -22,22 +24,20 @@ impl Marker {
         self.0 as u16
     }
 
-    /// As nft shows it in a set.
-    pub(super) fn find(shown: &str) -> Option<Marker> {
-        let (_, rest) = shown.split_once("elements = { 0x")?;
-        let digits = rest.split(|c: char| !c.is_ascii_hexdigit()).next()?;
-        u32::from_str_radix(digits, 16).ok().map(Marker)
+    /// As it is in the set of markers.
+    pub(super) fn element(self) -> Element {
+        Element::Mark(self.0)
+    }
+
+    /// As the kernel has it there.
+    pub(super) fn of_key(key: &[u8]) -> Option<Marker> {
+        let key = key.try_into().ok()?;
+        Some(Marker(u32::from_ne_bytes(key)))
     }
 
     #[cfg(test)]
     pub(super) fn of(number: u32) -> Marker {
         Marker(number)
-    }
-}
-
-impl std::fmt::Display for Marker {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:#x}", self.0)
     }
 }
 
@@ -55,18 +55,5 @@ mod tests {
         assert_eq!(last.step(), 0x3fff);
         assert_eq!(Marker::after(Some(last)).step(), 0);
         assert_ne!(first, second);
-    }
-
-    #[test]
-    fn a_marker_is_found_where_nft_shows_it() {
-        let set = |elements: &str| {
-            format!("table inet rhumb {{\n\tset marker {{\n\t\ttype mark\n{elements}\t}}\n}}\n")
-        };
-        let marker = Marker::of(0xba8e_0c8d);
-        let shown = set("\t\telements = { 0xba8e0c8d }\n");
-        assert_eq!(Marker::find(&shown), Some(marker));
-        assert_eq!(marker.to_string(), "0xba8e0c8d");
-        assert_eq!(Marker::find(&set("")), None);
-        assert_eq!(Marker::find(""), None);
     }
 }

@@ -28,57 +28,74 @@ impl Way {
     }
 }
 
-/// A set: `s12-4`.
-pub(super) struct Set(pub(super) SetId);
+/// Chains of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ChainName {
+    /// All forwarded packets go through it: `ingress`.
+    Hook(Direction),
+    /// The one that it leads to, which decides: `judge-in`.
+    Judge(Direction),
+    /// Of a policy: `p7-in`, and `p7-in-re` for replies.
+    Policy(ChainId, Way),
+    /// Of a group: `g3-out`, and `g3-out-re` for replies.
+    Group(GroupId, Way),
+}
 
-impl fmt::Display for Set {
+impl fmt::Display for ChainName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "s{}-{}", self.0.number, digit(self.0.family))
+        match self {
+            ChainName::Hook(direction) => f.write_str(long(*direction)),
+            ChainName::Judge(direction) => write!(f, "judge-{}", short(*direction)),
+            ChainName::Policy(id, way) => {
+                write!(f, "p{}-{}{}", id.number, short(id.direction), way.suffix())
+            }
+            ChainName::Group(id, way) => {
+                write!(f, "g{}-{}{}", id.number, short(id.direction), way.suffix())
+            }
+        }
     }
 }
 
-/// The chain of a policy: `p7-in`, and `p7-in-re` for replies.
-pub(super) struct Policy(pub(super) ChainId, pub(super) Way);
+/// Sets and maps of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SetName {
+    /// By what the table is known again.
+    Marker,
+    /// What cannot be a pod's: kinds of packets, or addresses of a family.
+    Nobodys(Option<Family>),
+    /// Addresses that the node gives to its pods.
+    Held(Family),
+    /// Those that known pods have.
+    Known(Family),
+    /// Addresses that may reach themselves, as pairs.
+    Oneself(Family),
+    /// The map by which isolated addresses are found: `ingress4`.
+    Dispatch(Direction, Family),
+    /// One that policies share: `s12-4`.
+    Shared(SetId),
+}
 
-impl fmt::Display for Policy {
+impl fmt::Display for SetName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Policy(id, way) = self;
-        write!(f, "p{}-{}{}", id.number, short(id.direction), way.suffix())
+        match self {
+            SetName::Marker => f.write_str("marker"),
+            SetName::Nobodys(None) => f.write_str("nobodys"),
+            SetName::Nobodys(Some(family)) => write!(f, "nobodys{}", digit(*family)),
+            SetName::Held(family) => write!(f, "held{}", digit(*family)),
+            SetName::Known(family) => write!(f, "known{}", digit(*family)),
+            SetName::Oneself(family) => write!(f, "self{}", digit(*family)),
+            SetName::Dispatch(direction, family) => {
+                write!(f, "{}{}", long(*direction), digit(*family))
+            }
+            SetName::Shared(id) => write!(f, "s{}-{}", id.number, digit(id.family)),
+        }
     }
 }
 
-/// The chain of a group: `g3-out`, and `g3-out-re` for replies.
-pub(super) struct Group(pub(super) GroupId, pub(super) Way);
-
-impl fmt::Display for Group {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Group(id, way) = self;
-        write!(f, "g{}-{}{}", id.number, short(id.direction), way.suffix())
-    }
-}
-
-/// The map by which isolated addresses are found: `ingress4`.
-pub(super) struct Dispatch(pub(super) Direction, pub(super) Family);
-
-impl fmt::Display for Dispatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", hook(self.0), digit(self.1))
-    }
-}
-
-/// The chain that all forwarded packets go through.
-pub(super) fn hook(direction: Direction) -> &'static str {
+fn long(direction: Direction) -> &'static str {
     match direction {
         Direction::Ingress => "ingress",
         Direction::Egress => "egress",
-    }
-}
-
-/// The chain that it leads to, which decides.
-pub(super) fn judge(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Ingress => "judge-in",
-        Direction::Egress => "judge-out",
     }
 }
 
@@ -89,7 +106,7 @@ fn short(direction: Direction) -> &'static str {
     }
 }
 
-pub(super) fn digit(family: Family) -> char {
+fn digit(family: Family) -> char {
     match family {
         Family::V4 => '4',
         Family::V6 => '6',
@@ -101,14 +118,6 @@ pub(super) fn header(family: Family) -> &'static str {
     match family {
         Family::V4 => "ip",
         Family::V6 => "ip6",
-    }
-}
-
-/// The type of an address.
-pub(super) fn address(family: Family) -> &'static str {
-    match family {
-        Family::V4 => "ipv4_addr",
-        Family::V6 => "ipv6_addr",
     }
 }
 

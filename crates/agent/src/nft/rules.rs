@@ -1,22 +1,22 @@
 //! The rules of a policy's chain.
 //!
 //! Where a rule is about a few ranges, it becomes a few rules of the kernel, and sets without a name are made only for
-//! many: nft reads all of them at every change, and the kernel looks through all of them for each one that it makes.
-//! Those that are made are concatenations, of which nft does not read the elements.
+//! many: the kernel looks through all of them for each one that it makes.
 
-use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use rhumb_netpol::program::{Peer, Ports, Rule};
-use rhumb_netpol::{Direction, Family, Protocol};
+use rhumb_netpol::{Direction, Family};
 
-use super::names::{self, Way};
+use super::elements::Element;
+use super::expressions::{Field, Match, Side};
+use super::names::{SetName, Way};
 
 /// How many rules of the kernel may stand for one of a policy before its ranges become a set.
 const ROWS_MAX: usize = 16;
 
 /// What a packet must be like, without the verdict: any of these. None if nothing can be like that.
-pub(super) fn matches(rule: &Rule, direction: Direction, way: Way) -> Vec<String> {
+pub(super) fn matches(rule: &Rule, direction: Direction, way: Way) -> Vec<Vec<Match>> {
     let sides = Sides::new(direction, way);
     let mut peers = peers(rule, &sides);
     let mut ports = ports(&rule.ports, &sides);
@@ -29,7 +29,7 @@ pub(super) fn matches(rule: &Rule, direction: Direction, way: Way) -> Vec<String
     let mut rows = Vec::with_capacity(peers.len() * ports.len());
     for peer in &peers {
         for port in &ports {
-            rows.push(format!("{peer}{port}"));
+            rows.push([peer.as_slice(), port].concat());
         }
     }
     rows
@@ -37,16 +37,15 @@ pub(super) fn matches(rule: &Rule, direction: Direction, way: Way) -> Vec<String
 
 /// Which fields of a packet the ends of its connection are in.
 struct Sides {
-    peer: &'static str,
-    destination: &'static str,
-    port: &'static str,
+    peer: Side,
+    destination: Side,
 }
 
 impl Sides {
     fn new(direction: Direction, way: Way) -> Sides {
-        let (source, destination, port) = match way {
-            Way::There => ("saddr", "daddr", "dport"),
-            Way::Back => ("daddr", "saddr", "sport"),
+        let (source, destination) = match way {
+            Way::There => (Side::Source, Side::Destination),
+            Way::Back => (Side::Destination, Side::Source),
         };
         Sides {
             peer: match direction {
@@ -54,105 +53,82 @@ impl Sides {
                 Direction::Egress => destination,
             },
             destination,
-            port,
         }
     }
 }
 
-fn peers(rule: &Rule, sides: &Sides) -> Vec<String> {
-    let side = sides.peer;
+fn peers(rule: &Rule, sides: &Sides) -> Vec<Vec<Match>> {
     match &rule.peer {
         Peer::In(set) => {
-            let header = names::header(set.family);
-            vec![format!("{header} {side} @{} ", names::Set(*set))]
+            let field = Field::Address(set.family, sides.peer);
+            vec![vec![Match::In(field.into(), SetName::Shared(*set))]]
         }
         Peer::Ranges(ranges) => {
             let ranges = ranges.iter();
-            ranges.map(|range| one_range(*range, side)).collect()
+            ranges
+                .map(|range| vec![one_range(*range, sides.peer)])
+                .collect()
         }
         Peer::Anyone => match (rule.family, &rule.ports) {
             (Some(family), Ports::Any | Ports::All(_) | Ports::Ranges(..)) => {
-                vec![format!("meta nfproto {} ", names::nfproto(family))]
+                vec![vec![Match::Family(family)]]
             }
             // The set is of one family.
-            (Some(_), Ports::In(_)) | (None, _) => vec![String::new()],
+            (Some(_), Ports::In(_)) | (None, _) => vec![vec![]],
         },
     }
 }
 
-fn one_range((first, last): (IpAddr, IpAddr), side: &str) -> String {
-    let family = family(first);
-    if is_everything(first, last) {
-        return format!("meta nfproto {} ", names::nfproto(family));
+fn one_range((first, last): (IpAddr, IpAddr), side: Side) -> Match {
+    match is_everything(first, last) {
+        true => Match::Family(family(first)),
+        false => Match::Address(side, first, last),
     }
-    format!("{} {side} {} ", names::header(family), span(first, last))
 }
 
-fn gathered_peers(peer: &Peer, sides: &Sides) -> Option<Vec<String>> {
+fn gathered_peers(peer: &Peer, sides: &Sides) -> Option<Vec<Vec<Match>>> {
     let Peer::Ranges(ranges) = peer else {
         return None;
     };
     let family = family(ranges.first()?.0);
-    let proto = names::nfproto(family);
-    let mut text = format!(
-        "meta nfproto . {} {} {{ ",
-        names::header(family),
-        sides.peer
-    );
-    for (index, (first, last)) in ranges.iter().enumerate() {
-        let comma = if index == 0 { "" } else { ", " };
-        // Writing to a string does not fail.
-        let _ = write!(text, "{comma}{proto} . {}", span(*first, *last));
-    }
-    text.push_str(" } ");
-    Some(vec![text])
+    let fields = [Field::Family, Field::Address(family, sides.peer)];
+    let ranges = ranges.iter();
+    let elements = ranges.map(|(first, last)| Element::OfFamily(*first, *last));
+    Some(vec![vec![Match::Among(fields.into(), elements.collect())]])
 }
 
-fn ports(ports: &Ports, sides: &Sides) -> Vec<String> {
+fn ports(ports: &Ports, sides: &Sides) -> Vec<Vec<Match>> {
     match ports {
-        Ports::Any => vec![String::new()],
-        Ports::All(protocol) => vec![of_protocol(*protocol)],
-        Ports::Ranges(protocol, ranges) => ranges
-            .iter()
-            .map(|(first, last)| {
-                let of = of_protocol(*protocol);
-                format!("{of}th {} {} ", sides.port, span(first, last))
-            })
-            .collect(),
-        Ports::In(set) => vec![format!(
-            "{} {} . meta l4proto . th {} @{} ",
-            names::header(set.family),
-            sides.destination,
-            sides.port,
-            names::Set(*set)
-        )],
+        Ports::Any => vec![vec![]],
+        Ports::All(protocol) => vec![vec![Match::Protocol(*protocol)]],
+        Ports::Ranges(protocol, ranges) => {
+            let ranges = ranges.iter();
+            ranges
+                .map(|(first, last)| {
+                    let of = Match::Protocol(*protocol);
+                    vec![of, Match::Port(sides.destination, *first, *last)]
+                })
+                .collect()
+        }
+        Ports::In(set) => {
+            let fields = [
+                Field::Address(set.family, sides.destination),
+                Field::Protocol,
+                Field::Port(sides.destination),
+            ];
+            vec![vec![Match::In(fields.into(), SetName::Shared(*set))]]
+        }
     }
 }
 
-fn gathered_ports(ports: &Ports, sides: &Sides) -> Option<Vec<String>> {
+fn gathered_ports(ports: &Ports, sides: &Sides) -> Option<Vec<Vec<Match>>> {
     let Ports::Ranges(protocol, ranges) = ports else {
         return None;
     };
-    let protocol = names::protocol(*protocol);
-    let mut text = format!("meta l4proto . th {} {{ ", sides.port);
-    for (index, (first, last)) in ranges.iter().enumerate() {
-        let comma = if index == 0 { "" } else { ", " };
-        let _ = write!(text, "{comma}{protocol} . {}", span(first, last));
-    }
-    text.push_str(" } ");
-    Some(vec![text])
-}
-
-fn of_protocol(protocol: Protocol) -> String {
-    format!("meta l4proto {} ", names::protocol(protocol))
-}
-
-fn span<T: PartialEq + std::fmt::Display>(first: T, last: T) -> String {
-    if first == last {
-        first.to_string()
-    } else {
-        format!("{first}-{last}")
-    }
+    let fields = [Field::Protocol, Field::Port(sides.destination)];
+    let ranges = ranges.iter();
+    let elements = ranges.map(|(first, last)| Element::OfProtocol(*protocol, *first, *last));
+    Some(vec![vec![Match::Among(fields.into(), elements.collect())]])
 }
 
 pub(super) fn family(address: IpAddr) -> Family {

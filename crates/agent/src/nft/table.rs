@@ -1,18 +1,20 @@
-//! Programs and their changes as scripts for nft.
+//! Programs and their changes as commands for the kernel.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
 
-use rhumb_netpol::program::{Chain, ChainId, Changes, Element, GroupId, Program, SetKind};
+use rhumb_netpol::program::{self, Chain, ChainId, Changes, GroupId, Program, SetKind};
 use rhumb_netpol::{Direction, Family};
 
+use super::base;
+use super::command::{Command, Script};
+use super::elements::{Element, Kind, SetType};
+use super::expressions::{Match, Rule, Verdict};
 use super::held::Held;
 use super::marker::Marker;
-use super::names::{self, DIRECTIONS, FAMILIES, WAYS, Way};
+use super::names::{self, ChainName, DIRECTIONS, FAMILIES, SetName, WAYS, Way};
 use super::rules::{family, matches};
-use super::script::Script;
-use super::{base, names::Dispatch};
 
 /// What tables may be called at most.
 const NAME_CHARACTERS_MAX: usize = 64;
@@ -44,44 +46,30 @@ impl Table {
     }
 
     /// Makes the kernel have this program and nothing else in the table, whatever was there, at one moment. The marker
-    /// is one that follows that of the table which is there.
-    pub fn whole(&self, program: &Program, held: &Held, marker: Marker) -> String {
-        let mut script = Script::default();
-        script.line(format_args!("add table {self}"));
-        script.line(format_args!("delete table {self}"));
-        script.line(format_args!("table {self} {{"));
+    /// is one that follows that of the table which is there. What refers to something comes after it.
+    pub fn whole(&self, program: &Program, held: &Held, marker: Marker) -> Script {
+        let mut script = Script::new(self);
+        // So that there is one to delete.
+        for command in [Command::AddTable, Command::DeleteTable, Command::AddTable] {
+            script.push(command);
+        }
+        add_policies(&mut script, program.chains.iter());
+        add_groups(&mut script, program.groups.keys());
+        base::add_chains(&mut script, marker.step());
         fixed_sets(&mut script, program, held, marker);
         for (id, set) in &program.sets {
-            script.line(format_args!("set {} {{", names::Set(*id)));
-            script.line(format_args!("type {}", element_type(id.family, set.kind)));
-            let elements = set.elements.iter().map(Shown);
-            script.elements(format_args!("elements ="), elements);
-            script.line(format_args!("}}"));
+            let name = SetName::Shared(*id);
+            script.push(Command::AddSet(name, element_type(id.family, set.kind)));
+            script.add_elements(name, set.elements.iter().map(element));
         }
         for (id, chain) in &program.chains {
-            for way in WAYS {
-                script.line(format_args!("chain {} {{", names::Policy(*id, way)));
-                if let Some(comment) = names::comment(&chain.policy) {
-                    script.line(format_args!("comment \"{comment}\""));
-                }
-                for row in policy_rules(*id, chain, way) {
-                    script.line(format_args!("{row}"));
-                }
-                script.line(format_args!("}}"));
-            }
+            fill_policy(&mut script, *id, chain, false);
         }
         for (id, chains) in &program.groups {
-            for way in WAYS {
-                script.line(format_args!("chain {} {{", names::Group(*id, way)));
-                for row in group_rules(*id, chains, way) {
-                    script.line(format_args!("{row}"));
-                }
-                script.line(format_args!("}}"));
-            }
+            fill_group(&mut script, *id, chains);
         }
-        base::chains(&mut script, marker.step());
-        script.line(format_args!("}}"));
-        script.text()
+        base::add_rules(&mut script);
+        script
     }
 
     /// Brings the kernel from the program as it was to `program`, which it is after the changes. `held` is there if it
@@ -93,178 +81,39 @@ impl Table {
         changes: &Changes,
         program: &Program,
         held: Option<&Held>,
-    ) -> String {
-        let mut script = Script::default();
-        for verb in ["delete", "add"] {
-            script.line(format_args!("{verb} element {self} marker {{ {marker} }}"));
-        }
-        self.change_sets(&mut script, changes);
-        self.change_chains(&mut script, changes);
-        self.change_dispatch(&mut script, changes, program);
-        self.change_addresses(&mut script, changes, held);
-        self.remove(&mut script, changes);
-        script.text()
-    }
-
-    fn change_sets(&self, script: &mut Script, changes: &Changes) {
-        for (id, kind) in &changes.new_sets {
-            let set = names::Set(*id);
-            let of = element_type(id.family, *kind);
-            script.line(format_args!("add set {self} {set} {{ type {of}; }}"));
-        }
-        for (verb, of_sets) in [
-            ("delete", &changes.removed_elements),
-            ("add", &changes.added_elements),
-        ] {
-            for (id, elements) in of_sets {
-                let set = names::Set(*id);
-                script.elements(
-                    format_args!("{verb} element {self} {set}"),
-                    elements.iter().map(Shown),
-                );
-            }
-        }
-    }
-
-    fn change_chains(&self, script: &mut Script, changes: &Changes) {
-        for (id, chain) in &changes.chains {
-            for way in WAYS {
-                let name = names::Policy(*id, way);
-                match names::comment(&chain.policy) {
-                    Some(comment) => script.line(format_args!(
-                        "add chain {self} {name} {{ comment \"{comment}\"; }}"
-                    )),
-                    None => script.line(format_args!("add chain {self} {name}")),
-                }
-                script.line(format_args!("flush chain {self} {name}"));
-                for row in policy_rules(*id, chain, way) {
-                    script.line(format_args!("add rule {self} {name} {row}"));
-                }
-            }
-        }
-        for id in changes.groups.keys() {
-            for way in WAYS {
-                script.line(format_args!("add chain {self} {}", names::Group(*id, way)));
-            }
-        }
-        for (id, chains) in &changes.groups {
-            for way in WAYS {
-                let name = names::Group(*id, way);
-                for row in group_rules(*id, chains, way) {
-                    script.line(format_args!("add rule {self} {name} {row}"));
-                }
-            }
-        }
-    }
-
-    fn change_dispatch(&self, script: &mut Script, changes: &Changes, program: &Program) {
-        for direction in DIRECTIONS {
-            for of in FAMILIES {
-                let redirected = || {
-                    let all = changes.dispatch.iter();
-                    all.filter(move |((to, address), _)| *to == direction && family(*address) == of)
-                };
-                let map = Dispatch(direction, of);
-                let gone = redirected().filter(|(_, moved)| moved.before.is_some());
-                script.elements(
-                    format_args!("delete element {self} {map}"),
-                    gone.map(|((_, address), _)| address),
-                );
-                let come = redirected().filter_map(|((_, address), moved)| {
-                    moved.after.map(|group| goto(*address, group))
-                });
-                script.elements(format_args!("add element {self} {map}"), come);
-            }
-        }
-        let verb = match (
-            was_isolating(changes, program),
-            !program.dispatch.is_empty(),
-        ) {
-            (false, true) => Some("add"),
-            (true, false) => Some("delete"),
-            (true, true) | (false, false) => None,
-        };
-        for (set, _, elements) in base::NOBODYS.iter().filter(|_| verb.is_some()) {
-            let verb = verb.unwrap_or_default();
-            script.line(format_args!("{verb} element {self} {set} {{ {elements} }}"));
-        }
-        let (gone, come) = isolated_changes(changes, program);
-        for of in FAMILIES {
-            let digit = names::digit(of);
-            for (verb, addresses) in [("delete", &gone), ("add", &come)] {
-                script.elements(
-                    format_args!("{verb} element {self} self{digit}"),
-                    pairs(addresses, of),
-                );
-            }
-        }
-    }
-
-    fn change_addresses(&self, script: &mut Script, changes: &Changes, held: Option<&Held>) {
-        for of in FAMILIES {
-            let digit = names::digit(of);
-            for (verb, addresses) in [
-                ("delete", &changes.known_removed),
-                ("add", &changes.known_added),
-            ] {
-                script.elements(
-                    format_args!("{verb} element {self} known{digit}"),
-                    of_family(addresses, of),
-                );
-            }
-            if let Some(held) = held {
-                script.line(format_args!("flush set {self} held{digit}"));
-                script.elements(
-                    format_args!("add element {self} held{digit}"),
-                    held.of_family(of),
-                );
-            }
-        }
-    }
-
-    /// What nothing refers to any more: groups to chains, chains to sets.
-    fn remove(&self, script: &mut Script, changes: &Changes) {
-        for id in &changes.removed_groups {
-            for way in WAYS {
-                script.line(format_args!(
-                    "delete chain {self} {}",
-                    names::Group(*id, way)
-                ));
-            }
-        }
-        for id in &changes.removed_chains {
-            for way in WAYS {
-                script.line(format_args!(
-                    "delete chain {self} {}",
-                    names::Policy(*id, way)
-                ));
-            }
-        }
-        for id in &changes.removed_sets {
-            script.line(format_args!("delete set {self} {}", names::Set(*id)));
-        }
+    ) -> Script {
+        let mut script = Script::new(self);
+        script.delete_elements(SetName::Marker, [marker.element()].into_iter());
+        script.add_elements(SetName::Marker, [marker.element()].into_iter());
+        change_sets(&mut script, changes);
+        change_chains(&mut script, changes);
+        change_dispatch(&mut script, changes, program);
+        change_addresses(&mut script, changes, held);
+        remove(&mut script, changes);
+        script
     }
 
     /// Removes all that [`Table::whole`] made; fails if there is no such table.
-    pub fn removal(&self) -> String {
-        format!("delete table {self}\n")
-    }
-
-    /// Shows the marker, if there is one.
-    pub(super) fn question(&self) -> String {
-        format!("list set {self} marker\n")
+    pub(super) fn removal(&self) -> Script {
+        let mut script = Script::new(self);
+        script.push(Command::DeleteTable);
+        script
     }
 
     /// Looks, without changing anything, whether the table is still the one with that marker, and whether its chains
     /// still have their rules. Of these commands the first can be carried out. The others cannot, since rules use what
     /// they would delete: maps first, as a chain that cannot be deleted loses its rules in trying.
-    pub(super) fn inspection(&self, marker: Marker) -> Vec<String> {
-        let mut lines = vec![format!("delete element {self} marker {{ {marker} }}")];
-        let maps = DIRECTIONS.map(|direction| Dispatch(direction, Family::V4));
-        lines.extend(maps.map(|map| format!("delete map {self} {map}")));
-        let chains = DIRECTIONS.map(names::judge);
-        lines.extend(chains.map(|chain| format!("delete chain {self} {chain}")));
-        lines
+    pub(super) fn inspection(&self, marker: Marker) -> Script {
+        let mut script = Script::new(self);
+        script.delete_elements(SetName::Marker, [marker.element()].into_iter());
+        for direction in DIRECTIONS {
+            let map = SetName::Dispatch(direction, Family::V4);
+            script.push(Command::DeleteMap(map));
+        }
+        for direction in DIRECTIONS {
+            script.push(Command::DeleteChain(ChainName::Judge(direction)));
+        }
+        script
     }
 }
 
@@ -277,16 +126,13 @@ impl fmt::Display for Table {
 
 /// The sets and maps that every table has.
 fn fixed_sets(script: &mut Script, program: &Program, held: &Held, marker: Marker) {
-    script.line(format_args!(
-        "set marker {{ type mark; elements = {{ {marker} }}; }}"
-    ));
-    for (set, of, elements) in base::NOBODYS {
-        script.line(format_args!("set {set} {{"));
-        script.line(format_args!("type {of}"));
+    script.push(Command::AddSet(SetName::Marker, SetType::of(&[Kind::Mark])));
+    script.add_elements(SetName::Marker, [marker.element()].into_iter());
+    for (set, of, elements) in base::nobodys() {
+        script.push(Command::AddSet(set, of));
         if !program.dispatch.is_empty() {
-            script.line(format_args!("elements = {{ {elements} }}"));
+            script.push(Command::AddElements(set, elements));
         }
-        script.line(format_args!("}}"));
     }
     let isolated: BTreeSet<IpAddr> = program
         .dispatch
@@ -294,46 +140,204 @@ fn fixed_sets(script: &mut Script, program: &Program, held: &Held, marker: Marke
         .map(|(_, address)| *address)
         .collect();
     for of in FAMILIES {
-        let (digit, address) = (names::digit(of), names::address(of));
-        script.line(format_args!("set held{digit} {{"));
-        script.line(format_args!("type {address}; flags interval;"));
-        script.elements(format_args!("elements ="), held.of_family(of));
-        script.line(format_args!("}}"));
-        script.line(format_args!("set known{digit} {{"));
-        script.line(format_args!("type {address}"));
-        script.elements(format_args!("elements ="), of_family(&program.known, of));
-        script.line(format_args!("}}"));
-        script.line(format_args!("set self{digit} {{"));
-        script.line(format_args!("type {address} . {address}"));
-        script.elements(format_args!("elements ="), pairs(&isolated, of));
-        script.line(format_args!("}}"));
+        let kind = Kind::of_address(of);
+        let set = SetName::Held(of);
+        script.push(Command::AddSet(set, SetType::of_ranges(&[kind])));
+        script.add_elements(set, held_elements(held, of));
+        let set = SetName::Known(of);
+        script.push(Command::AddSet(set, SetType::of(&[kind])));
+        script.add_elements(set, of_family(&program.known, of).map(Element::Address));
+        let set = SetName::Oneself(of);
+        script.push(Command::AddSet(set, SetType::of(&[kind, kind])));
+        script.add_elements(set, of_family(&isolated, of).map(Element::Oneself));
         for direction in DIRECTIONS {
-            script.line(format_args!("map {} {{", Dispatch(direction, of)));
-            script.line(format_args!("type {address} : verdict"));
-            script.elements(format_args!("elements ="), dispatch(program, direction, of));
-            script.line(format_args!("}}"));
+            let map = SetName::Dispatch(direction, of);
+            script.push(Command::AddSet(map, SetType::to_verdicts(&[kind])));
+            script.add_elements(map, dispatch(program, direction, of));
         }
     }
 }
 
-fn dispatch(program: &Program, direction: Direction, of: Family) -> impl Iterator<Item = String> {
+fn held_elements(held: &Held, of: Family) -> impl Iterator<Item = Element> {
+    let ranges = held.of_family(of);
+    ranges.map(|(first, last)| Element::Range(first, last))
+}
+
+fn dispatch(program: &Program, direction: Direction, of: Family) -> impl Iterator<Item = Element> {
     let all = program.dispatch.iter();
     let here = all.filter(move |((to, address), _)| *to == direction && family(*address) == of);
     here.map(|((_, address), group)| goto(*address, *group))
 }
 
-fn goto(address: IpAddr, group: GroupId) -> String {
-    format!("{address} : goto {}", names::Group(group, Way::There))
+fn goto(address: IpAddr, group: GroupId) -> Element {
+    Element::Goto(address, ChainName::Group(group, Way::There))
 }
 
-fn of_family(addresses: &BTreeSet<IpAddr>, of: Family) -> impl Iterator<Item = &IpAddr> {
-    addresses
-        .iter()
-        .filter(move |address| family(**address) == of)
+fn of_family(addresses: &BTreeSet<IpAddr>, of: Family) -> impl Iterator<Item = IpAddr> {
+    let addresses = addresses.iter().copied();
+    addresses.filter(move |address| family(*address) == of)
 }
 
-fn pairs(addresses: &BTreeSet<IpAddr>, of: Family) -> impl Iterator<Item = String> {
-    of_family(addresses, of).map(|address| format!("{address} . {address}"))
+fn element_type(family: Family, kind: SetKind) -> SetType {
+    let address = Kind::of_address(family);
+    match kind {
+        SetKind::Addresses => SetType::of(&[address]),
+        SetKind::Ports => SetType::of(&[address, Kind::Protocol, Kind::Port]),
+    }
+}
+
+fn element(of: &program::Element) -> Element {
+    match of.port {
+        None => Element::Address(of.address),
+        Some((protocol, port)) => Element::Port(of.address, protocol, port),
+    }
+}
+
+fn add_policies<'a>(script: &mut Script, chains: impl Iterator<Item = (&'a ChainId, &'a Chain)>) {
+    for (id, chain) in chains {
+        for way in WAYS {
+            script.push(Command::AddChain {
+                chain: ChainName::Policy(*id, way),
+                comment: names::comment(&chain.policy),
+            });
+        }
+    }
+}
+
+fn add_groups<'a>(script: &mut Script, groups: impl Iterator<Item = &'a GroupId>) {
+    for id in groups {
+        for way in WAYS {
+            script.push(Command::AddChain {
+                chain: ChainName::Group(*id, way),
+                comment: None,
+            });
+        }
+    }
+}
+
+fn fill_policy(script: &mut Script, id: ChainId, chain: &Chain, may_have_rules: bool) {
+    for way in WAYS {
+        let name = ChainName::Policy(id, way);
+        if may_have_rules {
+            script.push(Command::FlushChain(name));
+        }
+        for rule in &chain.rules {
+            for row in matches(rule, id.direction, way) {
+                script.push(Command::AddRule(name, Rule::new(row, Verdict::Accept)));
+            }
+        }
+    }
+}
+
+fn fill_group(script: &mut Script, id: GroupId, chains: &[ChainId]) {
+    for way in WAYS {
+        let name = ChainName::Group(id, way);
+        if way == Way::There {
+            let replies = Verdict::Goto(ChainName::Group(id, Way::Back));
+            script.push(Command::AddRule(name, Rule::new([Match::Reply], replies)));
+        }
+        for chain in chains {
+            let jump = Verdict::Jump(ChainName::Policy(*chain, way));
+            script.push(Command::AddRule(name, jump.into()));
+        }
+        script.push(Command::AddRule(name, Verdict::Drop.into()));
+    }
+}
+
+fn change_sets(script: &mut Script, changes: &Changes) {
+    for (id, kind) in &changes.new_sets {
+        let of = element_type(id.family, *kind);
+        script.push(Command::AddSet(SetName::Shared(*id), of));
+    }
+    for (id, elements) in &changes.removed_elements {
+        script.delete_elements(SetName::Shared(*id), elements.iter().map(element));
+    }
+    for (id, elements) in &changes.added_elements {
+        script.add_elements(SetName::Shared(*id), elements.iter().map(element));
+    }
+}
+
+fn change_chains(script: &mut Script, changes: &Changes) {
+    add_policies(script, changes.chains.iter());
+    for (id, chain) in &changes.chains {
+        fill_policy(script, *id, chain, true);
+    }
+    add_groups(script, changes.groups.keys());
+    for (id, chains) in &changes.groups {
+        fill_group(script, *id, chains);
+    }
+}
+
+fn change_dispatch(script: &mut Script, changes: &Changes, program: &Program) {
+    for direction in DIRECTIONS {
+        for of in FAMILIES {
+            let redirected = || {
+                let all = changes.dispatch.iter();
+                all.filter(move |((to, address), _)| *to == direction && family(*address) == of)
+            };
+            let map = SetName::Dispatch(direction, of);
+            let gone = redirected().filter(|(_, moved)| moved.before.is_some());
+            script.delete_elements(
+                map,
+                gone.map(|((_, address), _)| Element::Address(*address)),
+            );
+            let come = redirected()
+                .filter_map(|((_, address), moved)| moved.after.map(|group| goto(*address, group)));
+            script.add_elements(map, come);
+        }
+    }
+    let is_isolating = !program.dispatch.is_empty();
+    match (was_isolating(changes, program), is_isolating) {
+        (false, true) => {
+            for (set, _, elements) in base::nobodys() {
+                script.push(Command::AddElements(set, elements));
+            }
+        }
+        (true, false) => {
+            for (set, _, _) in base::nobodys() {
+                script.push(Command::FlushSet(set));
+            }
+        }
+        (true, true) | (false, false) => {}
+    }
+    let (gone, come) = isolated_changes(changes, program);
+    for of in FAMILIES {
+        let set = SetName::Oneself(of);
+        script.delete_elements(set, of_family(&gone, of).map(Element::Oneself));
+        script.add_elements(set, of_family(&come, of).map(Element::Oneself));
+    }
+}
+
+fn change_addresses(script: &mut Script, changes: &Changes, held: Option<&Held>) {
+    for of in FAMILIES {
+        let known = SetName::Known(of);
+        let gone = of_family(&changes.known_removed, of);
+        script.delete_elements(known, gone.map(Element::Address));
+        let come = of_family(&changes.known_added, of);
+        script.add_elements(known, come.map(Element::Address));
+        if let Some(held) = held {
+            let set = SetName::Held(of);
+            script.push(Command::FlushSet(set));
+            script.add_elements(set, held_elements(held, of));
+        }
+    }
+}
+
+/// What nothing refers to any more: groups to chains, chains to sets.
+fn remove(script: &mut Script, changes: &Changes) {
+    for id in &changes.removed_groups {
+        for way in WAYS {
+            script.push(Command::DeleteChain(ChainName::Group(*id, way)));
+        }
+    }
+    for id in &changes.removed_chains {
+        for way in WAYS {
+            script.push(Command::DeleteChain(ChainName::Policy(*id, way)));
+        }
+    }
+    for id in &changes.removed_sets {
+        script.push(Command::DeleteSet(SetName::Shared(*id)));
+    }
 }
 
 /// Whether anybody was isolated before the changes.
@@ -360,50 +364,4 @@ fn isolated_changes(changes: &Changes, program: &Program) -> (BTreeSet<IpAddr>, 
         };
     }
     (gone, come)
-}
-
-fn element_type(family: Family, kind: SetKind) -> String {
-    let address = names::address(family);
-    match kind {
-        SetKind::Addresses => address.to_owned(),
-        SetKind::Ports => format!("{address} . inet_proto . inet_service"),
-    }
-}
-
-/// An element as nft has it.
-struct Shown<'a>(&'a Element);
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.port {
-            None => write!(f, "{}", self.0.address),
-            Some((protocol, port)) => {
-                let protocol = names::protocol(protocol);
-                write!(f, "{} . {protocol} . {port}", self.0.address)
-            }
-        }
-    }
-}
-
-fn policy_rules(id: ChainId, chain: &Chain, way: Way) -> Vec<String> {
-    let rows = chain
-        .rules
-        .iter()
-        .flat_map(|rule| matches(rule, id.direction, way));
-    rows.map(|row| format!("{row}accept")).collect()
-}
-
-fn group_rules(id: GroupId, chains: &[ChainId], way: Way) -> Vec<String> {
-    let replies = match way {
-        Way::There => Some(format!(
-            "ct direction reply goto {}",
-            names::Group(id, Way::Back)
-        )),
-        Way::Back => None,
-    };
-    let jumps = chains
-        .iter()
-        .map(|chain| format!("jump {}", names::Policy(*chain, way)));
-    let all = replies.into_iter().chain(jumps);
-    all.chain(["drop".to_owned()]).collect()
 }

@@ -12,7 +12,7 @@ use super::statement::Statement;
 use super::watches::{Heard, WAITING_MAX};
 use super::world::{NodeState, World};
 use crate::metrics::Metrics;
-use crate::nft::{self, Kernel, Written};
+use crate::nft::{self, Kernel, News, Written};
 use crate::probe::System;
 
 /// After the kernel refused everything.
@@ -41,6 +41,8 @@ pub(super) struct Core<'a> {
     pub(super) repairs: u32,
     /// Inspections that are left out.
     pub(super) left_out: u32,
+    /// Somebody else has changed the rules, and was not answered yet.
+    pub(super) is_touched: bool,
     pub(super) began: Instant,
 }
 
@@ -66,7 +68,7 @@ impl Core<'_> {
             let work = async {
                 tokio::select! {
                     biased;
-                    // All that is ready is taken together: while nft runs, more comes.
+                    // All that is ready is taken together: while the kernel is told, more comes.
                     count = heard.recv_many(&mut batch, WAITING_MAX) => {
                         self.hear(&mut batch);
                         // Nobody tells anything any more.
@@ -76,6 +78,7 @@ impl Core<'_> {
                     }
                     () = at(retry_at) => self.retry_at = None,
                     _ = inspection.tick() => return self.inspect().await,
+                    news = self.kernel.others() => return self.hear_of_others(news).await,
                 }
                 self.bring_up_to_date().await;
             };
@@ -130,6 +133,9 @@ impl Core<'_> {
     /// The kernel has all that is known.
     fn has_it(&mut self, written: Written, begun: Instant) {
         let now = Instant::now();
+        if written == Written::Everything {
+            self.is_touched = false;
+        }
         let waiting = self.waiting.drain(..);
         if written != Written::Nothing {
             self.metrics.note_sync(now - begun);
@@ -191,11 +197,34 @@ impl Core<'_> {
         if self.left_out > 0 {
             self.left_out -= 1;
         } else if self.retry_at.is_none() {
-            match self.kernel.is_intact().await {
-                Ok(true) => self.is_settled(),
-                Ok(false) => self.repair().await,
-                Err(error) => tracing::debug!(%error, "rules cannot be inspected"),
+            match self.is_intact().await {
+                Some(true) => self.is_settled(),
+                Some(false) => self.repair().await,
+                None => {}
             }
+        }
+    }
+
+    /// `None` if it cannot be found out.
+    async fn is_intact(&self) -> Option<bool> {
+        if self.is_touched {
+            return Some(false);
+        }
+        let is_intact = self.kernel.is_intact().await;
+        let note = |error: &nft::Error| tracing::debug!(%error, "rules cannot be inspected");
+        is_intact.inspect_err(note).ok()
+    }
+
+    /// The first time, they are answered at once. Who has been answered since the last inspection that found all well
+    /// waits for the next one, and so does one who comes before the kernel takes rules again.
+    async fn hear_of_others(&mut self, news: News) {
+        if !self.has_written {
+            return;
+        }
+        self.is_touched |= news == News::Changed;
+        let may_answer = self.repairs == 0 && self.retry_at.is_none();
+        if may_answer && self.is_intact().await == Some(false) {
+            self.repair().await;
         }
     }
 

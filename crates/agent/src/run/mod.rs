@@ -2,8 +2,8 @@
 //! is told to the server.
 //!
 //! ```text
-//!  watches ──► core: one task, Engine ──► nft: all that waits, together ──► kernel
-//!                                           └──► report, once the kernel has it ──► server
+//!  watches ──► core: one task, Engine ──► all that waits, together ──► kernel
+//!                                                              └──► report, once the kernel has it ──► server
 //! ```
 
 mod core;
@@ -13,7 +13,6 @@ mod statement;
 mod watches;
 mod world;
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use self::core::Core;
 use crate::Error;
 use crate::metrics::Metrics;
-use crate::nft::{Kernel, Nft, Table};
+use crate::nft::{self, Connection, Kernel, Table};
 use crate::probe::{self, System};
 use rhumb_netpol::report::{NetworkPolicyNode, Unimplemented};
 use statement::Statement;
@@ -48,8 +47,6 @@ pub struct Options {
     pub agent: String,
     /// The versions of policies that it knows.
     pub versions: Vec<String>,
-    /// The program, or where it is.
-    pub nft: PathBuf,
     pub table: Table,
     /// Whether addresses of this node that no known pod has are cut off.
     pub hold_unknown_pods: bool,
@@ -67,10 +64,14 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Changes nothing in the kernel. If this node cannot have rules, the server is told so: an earlier report would
+    /// Changes nothing in the kernel that the connection leads to. If this node cannot have rules, the server is told so: an earlier report would
     /// say that it has.
-    pub async fn prepare(options: Options, client: &Client) -> Result<Agent, Error> {
-        match Agent::probe(&options).await {
+    pub async fn prepare(
+        options: Options,
+        connection: Result<Connection, nft::Error>,
+        client: &Client,
+    ) -> Result<Agent, Error> {
+        match Agent::probe(&options, connection).await {
             Ok((kernel, system, unimplemented)) => Ok(Agent {
                 options,
                 kernel,
@@ -86,10 +87,13 @@ impl Agent {
         }
     }
 
-    async fn probe(options: &Options) -> Result<(Kernel, System, Vec<Unimplemented>), Error> {
+    async fn probe(
+        options: &Options,
+        connection: Result<Connection, nft::Error>,
+    ) -> Result<(Kernel, System, Vec<Unimplemented>), Error> {
         let system = System::default();
-        let nft = Nft::find(&options.nft)?;
-        let kernel = Kernel::new(nft, options.table.clone());
+        let connection = connection.map_err(Error::of_kernel)?;
+        let kernel = Kernel::new(connection, options.table.clone());
         let unimplemented = system.probe(&kernel).await?;
         Ok((kernel, system, unimplemented))
     }
@@ -126,6 +130,7 @@ impl Agent {
             has_written: false,
             repairs: 0,
             left_out: 0,
+            is_touched: false,
             began: Instant::now(),
         };
         core.run(heard, options.inspect_every, &stop).await;
@@ -133,12 +138,12 @@ impl Agent {
 }
 
 /// Removes all rules of an agent; whether there were any.
-pub async fn clean_up(nft: &Path, table: &Table) -> Result<bool, Error> {
+pub async fn clean_up(connection: Connection, table: &Table) -> Result<bool, Error> {
     let system = System::default();
     if !system.may_change_rules() {
         return Err(Error::NotAllowed);
     }
-    let mut kernel = Kernel::new(Nft::find(nft)?, table.clone());
+    let mut kernel = Kernel::new(connection, table.clone());
     Ok(kernel.remove().await?)
 }
 

@@ -1,11 +1,12 @@
-//! A kernel that was told each change has what one has that was told everything at once.
+//! A kernel that was told each change has what one has that was told everything at once, and what `nft` makes of the
+//! same rules.
 
-use rhumb_agent::nft::{Held, Written};
+use rhumb_agent::nft::{Held, Marker, Written};
 use rhumb_netpol::Scope;
 
 use crate::dice::Dice;
 use crate::generator::{NODES, history};
-use crate::namespace::{Namespace, is_root};
+use crate::namespace::{Namespace, is_root, table};
 use crate::script::{engine, tell};
 
 const HISTORIES: u64 = 12;
@@ -18,7 +19,7 @@ async fn after_random_changes_a_kernel_is_like_one_that_is_told_everything() {
     if !is_root() {
         return;
     }
-    let (by_changes, anew) = (Namespace::new(), Namespace::new());
+    let [by_changes, anew, by_nft] = [(); 3].map(|()| Namespace::new());
     let held = Held::of(["10.0.0.0/24"]);
     let mut transactions = 0;
     for seed in 0..HISTORIES {
@@ -45,7 +46,11 @@ async fn after_random_changes_a_kernel_is_like_one_that_is_told_everything() {
             .replace(engine.program(), &held)
             .await
             .unwrap();
-        assert_eq!(by_changes.rules(), anew.rules(), "history {seed}");
+        let rules = by_changes.rules();
+        assert_eq!(rules, anew.rules(), "history {seed}");
+        let script = table().whole(engine.program(), &held, Marker::after(None));
+        by_nft.tell(&script.to_string());
+        assert_eq!(rules, by_nft.rules(), "history {seed}");
     }
     assert!(transactions > HISTORIES * 5, "{transactions}");
 }

@@ -1,10 +1,12 @@
-//! What is written for nft is taken by kernels.
+//! What kernels are told is what they have, and what people are shown.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use rhumb_agent::nft::{Held, Written};
-use rhumb_netpol::program::{Changes, Program, Redirection, SetKind};
+use rhumb_agent::nft::{Connection, Error, Held, Kernel, Marker, News, Written};
+use rhumb_netpol::program::{Changes, Element, Program, Redirection, Set, SetKind};
 use rhumb_netpol::{Direction, Family};
+use tokio::time::timeout;
 
 use crate::namespace::{Namespace, is_root, table};
 use crate::programs::{address, chain, group, ip, policy, set, varied};
@@ -27,7 +29,7 @@ async fn a_program_with_everything_in_it_loads_and_is_replaced_by_another() {
         assert!(kernel.is_intact().await.unwrap());
     }
     let whole = namespace.rules();
-    let shown = namespace.ask(&["list", "table", "inet", "rhumb"]);
+    let shown = namespace.listing();
     assert_eq!(shown.matches("comment \"a/varied\"").count(), 4, "{shown}");
     // The same by changes, from nothing.
     let other = Namespace::new();
@@ -182,27 +184,142 @@ async fn a_change_that_the_kernel_does_not_take_is_followed_by_everything() {
     assert!(kernel.is_intact().await.unwrap());
 }
 
+/// Rules that `nft` has written in the words of a script, beside those that the kernel was told by its messages.
 #[tokio::test]
-async fn what_nft_refuses_is_told_with_the_line() {
+async fn people_are_shown_the_same_as_if_nft_had_written_it() {
+    if !is_root() {
+        return;
+    }
+    let (by_agent, by_nft) = (Namespace::new(), Namespace::new());
+    let connection = by_agent.connection();
+    let (table, marker) = (table(), Marker::after(Some(Marker::after(None))));
+    let (full, empty) = (varied(), Program::default());
+    let nobody = Held::default();
+    for script in [
+        table.whole(&full, &held(), marker),
+        table.whole(&empty, &nobody, marker),
+        table.update(marker, &full.everything(), &full, Some(&held())),
+        table.update(marker, &nothing_left(&full), &empty, Some(&nobody)),
+    ] {
+        by_nft.tell(&script.to_string());
+        let listing = by_nft.listing();
+        assert!(listing.contains("judge-out"), "{listing}");
+        connection.apply(script).await.unwrap();
+        assert_eq!(by_agent.listing(), listing);
+    }
+}
+
+#[tokio::test]
+async fn what_the_kernel_refuses_is_told_and_changes_nothing() {
     if !is_root() {
         return;
     }
     let namespace = Namespace::new();
-    let nft = namespace.nft();
-    let script = "add table inet x\nadd rule inet x nowhere accept\n";
-    let error = nft.apply(script).await.unwrap_err().to_string();
-    assert!(error.contains("No such file or directory"), "{error}");
-    assert!(
-        error.ends_with("in: add rule inet x nowhere accept"),
-        "{error}"
-    );
-    // All or nothing.
+    let connection = namespace.connection();
+    let (table, marker) = (table(), Marker::after(None));
+    let (program, nobody) = (varied(), Held::default());
+    let script = table.whole(&program, &nobody, marker);
+    connection.check(script.clone()).await.unwrap();
     assert_eq!(namespace.ask(&["list", "tables"]), "");
-    // One who says nothing at all has failed too.
-    let silent = namespace.write_program("silent", "exit 3");
-    let nft = rhumb_agent::nft::Nft::find(&silent).unwrap();
-    let error = nft.apply(script).await.unwrap_err().to_string();
-    assert!(error.contains("exit status: 3"), "{error}");
+    connection.apply(script).await.unwrap();
+    let before = namespace.listing();
+    let v4 = set(1, Family::V4);
+    let update = |marker, changes: &Changes| table.update(marker, changes, &program, None);
+    let unknown = Changes {
+        added_elements: BTreeMap::from([(v4, vec![address("10.1.0.77")])]),
+        removed_elements: BTreeMap::from([(v4, vec![address("10.99.0.1")])]),
+        ..Changes::default()
+    };
+    let in_use = Changes {
+        added_elements: unknown.added_elements.clone(),
+        removed_sets: vec![v4],
+        ..Changes::default()
+    };
+    let nowhere = Changes {
+        known_added: BTreeSet::from([ip("10.1.0.77")]),
+        groups: BTreeMap::from([(
+            group(9, Direction::Egress),
+            vec![chain(9, Direction::Egress)],
+        )]),
+        ..Changes::default()
+    };
+    let (absent, busy) = ("No such file or directory", "Device or resource busy");
+    for (script, why, command) in [
+        (
+            update(marker, &unknown),
+            absent,
+            "delete element inet rhumb s1-4 { 10.99.0.1 }",
+        ),
+        (update(marker, &in_use), busy, "delete set inet rhumb s1-4"),
+        (
+            update(marker, &nowhere),
+            absent,
+            "add rule inet rhumb g9-out jump p9-out",
+        ),
+        (
+            // Another's table.
+            update(Marker::after(None), &unknown),
+            absent,
+            "delete element inet rhumb marker { ",
+        ),
+    ] {
+        let error = connection.apply(script).await.unwrap_err().to_string();
+        let said = format!("the kernel refused the rules: {why} in: {command}");
+        assert!(error.starts_with(&said), "{error}");
+        assert_eq!(namespace.listing(), before);
+    }
+}
+
+/// More than sockets have room for by themselves, and many messages for a single set.
+#[tokio::test]
+async fn a_program_may_be_large() {
+    if !is_root() {
+        return;
+    }
+    const ELEMENTS: u32 = 100_000;
+    let addresses = (0..ELEMENTS).map(|at| std::net::Ipv4Addr::from(0x0a00_0000 + at));
+    let elements = addresses.map(|address| Element {
+        address: address.into(),
+        port: None,
+    });
+    let mut program = varied();
+    let large = Set {
+        kind: SetKind::Addresses,
+        elements: elements.collect(),
+    };
+    program.sets.insert(set(7, Family::V4), large);
+    let rules = program.chains[&chain(1, Direction::Egress)].rules.clone();
+    for number in 100..600 {
+        let policy = policy(&format!("large-{number}"), rules.clone());
+        let id = chain(number, Direction::Egress);
+        program.chains.insert(id, policy);
+    }
+    let namespace = Namespace::new();
+    let connection = namespace.inside(Connection::open_and_listen).unwrap();
+    let mut kernel = Kernel::new(connection, table());
+    kernel.replace(&program, &held()).await.unwrap();
+    assert!(kernel.is_intact().await.unwrap());
+    // What is told of it may be more than there is room for, but is not taken for somebody else's.
+    let news = timeout(Duration::from_millis(100), kernel.others()).await;
+    assert_ne!(news, Ok(News::Changed));
+    let shown = namespace.ask(&["list", "set", "inet", "rhumb", "s7-4"]);
+    assert_eq!(shown.matches(',').count() + 1, ELEMENTS as usize);
+    // All of it refused: there are more complaints than there is room for, and the first is told.
+    let everything = program.everything();
+    let strange = Marker::after(None);
+    let script = table().update(strange, &everything, &program, None);
+    let refused = namespace.connection().apply(script).await;
+    assert!(
+        matches!(
+            refused,
+            Err(Error::Refused {
+                command: Some(_),
+                ..
+            })
+        ),
+        "{refused:?}"
+    );
+    assert!(kernel.is_intact().await.unwrap());
 }
 
 #[tokio::test]
@@ -245,15 +362,18 @@ async fn cleaning_up_leaves_nothing_of_this_table_and_all_of_others() {
     }
     let namespace = Namespace::new();
     namespace.ask(&["add table inet others"]);
-    let program = namespace.program();
-    assert!(!rhumb_agent::clean_up(&program, &table()).await.unwrap());
+    let clean_up = async || {
+        let connection = namespace.connection();
+        rhumb_agent::clean_up(connection, &table()).await.unwrap()
+    };
+    assert!(!clean_up().await);
     namespace
         .kernel()
         .replace(&varied(), &Held::default())
         .await
         .unwrap();
-    assert!(rhumb_agent::clean_up(&program, &table()).await.unwrap());
-    assert!(!rhumb_agent::clean_up(&program, &table()).await.unwrap());
+    assert!(clean_up().await);
+    assert!(!clean_up().await);
     assert_eq!(
         namespace.ask(&["list", "ruleset"]).trim(),
         "table inet others {\n}"

@@ -1,9 +1,11 @@
 //! Rules in real kernels: each test has network namespaces of its own. They need root, iproute2 and nft.
 
+mod agents;
 mod histories;
 mod lab;
 mod loading;
 mod namespace;
+mod others;
 mod packets;
 mod programs;
 mod running;

@@ -1,12 +1,13 @@
 //! Network namespaces for the time of a test.
 
 use std::fs::File;
+use std::io::Write as _;
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rhumb_agent::nft::{Kernel, Nft, Table};
+use rhumb_agent::nft::{Connection, Kernel, Table};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 
@@ -28,8 +29,6 @@ pub(crate) fn is_root() -> bool {
 #[derive(Debug)]
 pub(crate) struct Namespace {
     name: String,
-    /// Where the program is that runs nft inside.
-    directory: tempfile::TempDir,
 }
 
 impl Namespace {
@@ -37,12 +36,8 @@ impl Namespace {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("rhumb-agent-{}-{number}", std::process::id());
         carry_out(Command::new("ip").args(["netns", "add", &name]));
-        let namespace = Namespace {
-            name,
-            directory: tempfile::tempdir().unwrap(),
-        };
+        let namespace = Namespace { name };
         namespace.ip("link set lo up");
-        namespace.write_program("nft", "");
         namespace
     }
 
@@ -76,39 +71,51 @@ impl Namespace {
         })
     }
 
-    /// A program that does something first, and then runs nft inside. Another process writes it: nobody can run a
-    /// program while this one, or one that is being forked from it, has it open for writing.
-    pub(crate) fn write_program(&self, name: &str, first: &str) -> PathBuf {
-        let path = self.directory.path().join(name);
-        let run = format!(
-            "exec ip netns exec {} {} \"$@\"",
-            self.name,
-            nft().display()
-        );
-        let text = format!("#!/bin/sh\n{first}\n{run}\n");
-        let write = "printf %s \"$1\" >\"$2.new\" && chmod 755 \"$2.new\" && mv \"$2.new\" \"$2\"";
-        let mut shell = Command::new("sh");
-        carry_out(shell.args(["-c", write, "sh", &text]).arg(&path));
-        path
-    }
-
-    /// Runs nft inside.
-    pub(crate) fn program(&self) -> PathBuf {
-        self.directory.path().join("nft")
-    }
-
-    pub(crate) fn nft(&self) -> Nft {
-        Nft::find(&self.program()).unwrap()
+    pub(crate) fn connection(&self) -> Connection {
+        self.inside(Connection::open).unwrap()
     }
 
     pub(crate) fn kernel(&self) -> Kernel {
-        Kernel::new(self.nft(), table())
+        Kernel::new(self.connection(), table())
+    }
+
+    /// Runs nft inside.
+    fn nft(&self) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name]).arg(nft());
+        command
     }
 
     /// What nft answers to a command.
     pub(crate) fn ask(&self, arguments: &[&str]) -> String {
-        let mut command = Command::new(self.program());
-        String::from_utf8(carry_out(command.args(arguments))).unwrap()
+        String::from_utf8(carry_out(self.nft().args(arguments))).unwrap()
+    }
+
+    /// Has nft carry out these commands, all at one moment.
+    pub(crate) fn tell(&self, commands: &str) {
+        let output = self.feed(commands);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}\n{commands}");
+    }
+
+    /// Whether the kernel took them.
+    pub(crate) fn try_to_tell(&self, commands: &str) -> bool {
+        self.feed(commands).status.success()
+    }
+
+    fn feed(&self, commands: &str) -> Output {
+        let mut nft = self.nft();
+        nft.args(["-f", "-"]).stdin(Stdio::piped());
+        let mut nft = nft.stderr(Stdio::piped()).spawn().unwrap();
+        let mut input = nft.stdin.take().unwrap();
+        input.write_all(commands.as_bytes()).unwrap();
+        drop(input);
+        nft.wait_with_output().unwrap()
+    }
+
+    /// What people are shown.
+    pub(crate) fn listing(&self) -> String {
+        self.ask(&["list", "table", "inet", table().name()])
     }
 
     /// All that there is in the table, without what differs from one table to the next that means the same.

@@ -1,190 +1,30 @@
 //! Whole agents, on real kernels and beside servers that say what a test wants.
 
-use std::future::Future;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use http::Request;
-use kube::Client;
-use rhumb_agent::metrics::Metrics;
+use rhumb_agent::nft;
 use rhumb_agent::{Agent, Options};
-use rhumb_client::testing::{Answer, connect, is_watch, list, ok, refused};
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
-use tokio_util::sync::CancellationToken;
 
+use crate::agents::{NODE, Running, Server, is_well, node, pod, policy, until, until_reports};
 use crate::namespace::{Namespace, is_root, table};
 
-const NODE: &str = "node-1";
-/// For a machine that is busy; nothing is waited for any longer than it takes.
-const PATIENCE: Duration = Duration::from_secs(60);
-const TICK: Duration = Duration::from_millis(5);
+/// What a kernel says that has no room for another chain that packets come to.
+const NO_ROOM: &str =
+    "the kernel refused the rules: Argument list too long in: add chain inet rhumb egress { type";
+/// How many chains of that sort a kernel takes, and those of an agent among them.
+const CHAINS_MAX: usize = 1024;
+const CHAINS_OF_AGENT: usize = 2;
 
-/// What a server has, and what it was told.
-#[derive(Debug, Default)]
-struct State {
-    /// Kinds that are not listed yet, by the end of their path.
-    hidden: Vec<&'static str>,
-    pods: Vec<Value>,
-    policies: Vec<Value>,
-    nodes: Vec<Value>,
-    /// What is told once to whoever watches policies.
-    policy_events: Vec<Value>,
-    /// Whoever watches policies while there is nothing to be told is sent away, and comes again.
-    refuses_policy_watches: bool,
-    has_report: bool,
-    /// Reports are refused.
-    is_broken: bool,
-    reports: Vec<Value>,
-    asked: Vec<String>,
-}
-
-#[derive(Clone, Default)]
-struct Server(Arc<Mutex<State>>);
-
-impl Server {
-    fn new(change: impl FnOnce(&mut State)) -> Server {
-        let server = Server::default();
-        server.with(change);
-        server
+/// Others' chains of that sort.
+fn crowd(numbers: std::ops::Range<usize>) -> String {
+    let mut commands = "add table inet crowd\n".to_owned();
+    for number in numbers {
+        commands +=
+            &format!("add chain inet crowd c{number} {{ type filter hook forward priority 0; }}\n");
     }
-
-    fn with<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
-        look(&mut self.0.lock().unwrap())
-    }
-
-    fn client(&self) -> Client {
-        let server = self.clone();
-        connect(move |request| server.with(|state| state.answer(request)))
-    }
-
-    fn reports(&self) -> Vec<Value> {
-        self.with(|state| state.reports.clone())
-    }
-}
-
-impl State {
-    fn answer(&mut self, request: &Request<Vec<u8>>) -> Answer {
-        let path = request.uri().path();
-        let kind = path.rsplit('/').next().unwrap_or_default();
-        let watch = if is_watch(request) { " watch" } else { "" };
-        self.asked
-            .push(format!("{} {path}{watch}", request.method()));
-        if request.method() == "PUT" {
-            let report: Value = serde_json::from_slice(request.body()).unwrap();
-            if self.is_broken {
-                return refused(500);
-            }
-            self.reports.push(report.clone());
-            return ok(report);
-        }
-        if is_watch(request) {
-            if kind != "networkpolicies" {
-                return None;
-            }
-            // The answer is one event, after which it is watched anew.
-            return match self.policy_events.pop() {
-                Some(event) => ok(event),
-                None if self.refuses_policy_watches => refused(503),
-                None => None,
-            };
-        }
-        if self.hidden.contains(&kind) {
-            return refused(503);
-        }
-        match kind {
-            "pods" => list(&self.pods),
-            "networkpolicies" => list(&self.policies),
-            "nodes" => list(&self.nodes),
-            "networkpolicynodes" if self.has_report => {
-                list(&[json!({"metadata": {"name": NODE, "uid": "r", "resourceVersion": "1"}})])
-            }
-            _ => list(&[]),
-        }
-    }
-}
-
-fn pod(name: &str, address: &str) -> Value {
-    json!({
-        "metadata": {"namespace": "a", "name": name, "uid": name, "resourceVersion": "1"},
-        "spec": {"nodeName": NODE},
-        "status": {"phase": "Running", "podIPs": [{"ip": address}]},
-    })
-}
-
-fn policy(name: &str, generation: u32) -> Value {
-    json!({
-        "metadata": {
-            "namespace": "a", "name": name, "uid": name, "resourceVersion": generation.to_string(), "generation": generation,
-        },
-        "spec": {"minVersion": "1.3", "podSelector": {}, "policyTypes": ["Ingress"]},
-    })
-}
-
-fn node() -> Value {
-    json!({
-        "metadata": {"name": NODE, "uid": "node-uid", "resourceVersion": "1"},
-        "spec": {"podCIDR": "10.1.0.0/24", "podCIDRs": ["10.1.0.0/24"]},
-    })
-}
-
-struct Running {
-    stop: CancellationToken,
-    task: JoinHandle<()>,
-    metrics: Arc<Metrics>,
-}
-
-impl Running {
-    async fn start(server: &Server, namespace: &Namespace) -> Running {
-        let metrics = Arc::<Metrics>::default();
-        let options = Options {
-            node: NODE.to_owned(),
-            agent: "test".to_owned(),
-            versions: vec!["1.3".to_owned(), "1.8".to_owned()],
-            nft: namespace.program(),
-            table: table(),
-            hold_unknown_pods: true,
-            inspect_every: Duration::from_millis(50),
-            metrics: metrics.clone(),
-        };
-        let client = server.client();
-        let agent = Agent::prepare(options, &client).await.unwrap();
-        let stop = CancellationToken::new();
-        let task = tokio::spawn(agent.run(client, stop.clone()));
-        Running {
-            stop,
-            task,
-            metrics,
-        }
-    }
-
-    async fn end(self) {
-        self.stop.cancel();
-        timeout(PATIENCE, self.task)
-            .await
-            .expect("it ends")
-            .unwrap();
-    }
-}
-
-async fn until<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) {
-    let waited = timeout(PATIENCE, async {
-        while !is_so().await {
-            sleep(TICK).await;
-        }
-    });
-    waited.await.unwrap_or_else(|_| panic!("{what}: in vain"));
-}
-
-fn is_well(report: &Value) -> bool {
-    report.get("problem").is_none()
-}
-
-async fn until_reports(server: &Server, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-    let last = || server.with(|state| state.reports.last().cloned());
-    until(what, async || last().is_some_and(|report| is_so(&report))).await;
-    last().unwrap()
+    commands
 }
 
 #[tokio::test]
@@ -260,7 +100,7 @@ async fn a_change_reaches_the_kernel_and_then_the_report() {
     server.with(|state| state.policy_events.push(event));
     let has_policy = |report: &Value| report["applied"][0]["name"] == "q";
     until_reports(&server, "the policy", has_policy).await;
-    let shown = namespace.ask(&["list", "table", "inet", "rhumb"]);
+    let shown = namespace.listing();
     assert!(shown.contains("comment \"a/q\""), "{shown}");
     let text = agent.metrics.text().unwrap();
     for line in [
@@ -269,49 +109,6 @@ async fn a_change_reaches_the_kernel_and_then_the_report() {
         "rhumb_agent_sync_failures_total 0",
     ] {
         assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
-    }
-    agent.end().await;
-}
-
-#[tokio::test]
-async fn rules_that_somebody_else_flushes_are_back_soon() {
-    if !is_root() {
-        return;
-    }
-    let namespace = Namespace::new();
-    let server = Server::new(|state| {
-        state.pods = vec![pod("p", "10.1.0.2")];
-        state.policies = vec![policy("q", 1)];
-        state.has_report = true;
-    });
-    let agent = Running::start(&server, &namespace).await;
-    until_reports(&server, "a report", is_well).await;
-    let told = server.reports().len();
-    let rules = namespace.rules();
-    let repairs = |count: usize| {
-        let line = format!("rhumb_agent_repairs_total {count}");
-        let text = agent.metrics.text().unwrap();
-        text.lines().any(|shown| shown == line)
-    };
-    assert!(repairs(0));
-    for (count, deed) in [(1, "flush ruleset"), (2, "flush table inet rhumb")] {
-        namespace.ask(&[deed]);
-        until("repaired", async || repairs(count)).await;
-        until("all rules", async || {
-            let tables = namespace.ask(&["list", "tables"]);
-            tables.contains("rhumb") && namespace.rules() == rules
-        })
-        .await;
-    }
-    // It is not told as long as it happens once, and what is enforced stays.
-    let contested = "somebody else changes or removes the rules of this agent again and again";
-    until_reports(&server, "peace", is_well).await;
-    for report in &server.reports()[told..] {
-        assert!(
-            is_well(report) || report["problem"] == contested,
-            "{report}"
-        );
-        assert_eq!(report["applied"][0]["name"], "q");
     }
     agent.end().await;
 }
@@ -333,19 +130,25 @@ async fn a_kernel_that_takes_no_rules_is_told_of_and_tried_again() {
     })
     .await;
     let rules = namespace.rules();
-    // Somebody flushes the rules, and nft does not work any more: but for looking.
-    namespace.ask(&["flush ruleset"]);
-    namespace.write_program(
-        "nft",
-        "case \"$1\" in -f) read first; case \"$first\" in list*) echo; exit 0;; esac; echo 'no room' >&2; exit 1;; esac",
-    );
-    let report = until_reports(&server, "the problem", |report| {
-        report["problem"].is_string()
-    })
-    .await;
-    assert_eq!(report["problem"], "nft refused the rules: no room");
-    assert_eq!(report["applied"], json!([]));
-    namespace.write_program("nft", "");
+    // There is no room for a second table of the agent beside the first, which somebody spoils.
+    let others = CHAINS_MAX - CHAINS_OF_AGENT;
+    namespace.tell(&crowd(0..others));
+    namespace.ask(&["flush chain inet rhumb judge-in"]);
+    let has_problem = |report: &Value| {
+        let problem = report["problem"].as_str();
+        problem.is_some_and(|problem| problem.starts_with(NO_ROOM))
+    };
+    let report = until_reports(&server, "the problem", has_problem).await;
+    assert_eq!(report["applied"][0]["name"], "q");
+    // And then none at all. The agent may be faster than whoever takes its place.
+    let take_away = || {
+        namespace.ask(&["add table inet rhumb; delete table inet rhumb"]);
+        namespace.try_to_tell(&crowd(others..CHAINS_MAX))
+    };
+    until("no room", async || take_away()).await;
+    let report = until_reports(&server, "no rules", |report| report["applied"] == json!([])).await;
+    assert!(has_problem(&report), "{report}");
+    namespace.ask(&["delete table inet crowd"]);
     let report = until_reports(&server, "no problem", is_well).await;
     assert_eq!(report["applied"][0]["name"], "q");
     assert_eq!(namespace.rules(), rules);
@@ -396,33 +199,30 @@ async fn a_node_that_cannot_have_rules_is_told_of() {
         return;
     }
     let namespace = Namespace::new();
+    namespace.tell(&crowd(0..CHAINS_MAX));
     let server = Server::default();
-    let options = |nft| Options {
-        node: NODE.to_owned(),
-        agent: "test".to_owned(),
-        versions: vec!["1.3".to_owned()],
-        nft,
-        table: table(),
-        hold_unknown_pods: true,
-        inspect_every: Duration::from_secs(10),
-        metrics: Arc::default(),
-    };
-    let unfit = namespace.write_program("unfit", "echo 'Protocol not supported' >&2; exit 1");
-    for (nft, said) in [
+    for (connection, said) in [
         (
-            "/nowhere/nft".into(),
-            "there is no program /nowhere/nft: install nftables",
+            Err(nft::Error::Connect(std::io::ErrorKind::Unsupported.into())),
+            "the kernel cannot be told any rules: unsupported".to_owned(),
         ),
-        (
-            unfit,
-            "the kernel cannot have the rules that are needed: nft refused the rules: Protocol not supported",
-        ),
+        (Ok(namespace.connection()), NO_ROOM.to_owned()),
     ] {
-        let error = Agent::prepare(options(nft), &server.client())
+        let options = Options {
+            node: NODE.to_owned(),
+            agent: "test".to_owned(),
+            versions: vec!["1.3".to_owned()],
+            table: table(),
+            hold_unknown_pods: true,
+            inspect_every: Duration::from_secs(10),
+            metrics: Arc::default(),
+        };
+        let error = Agent::prepare(options, connection, &server.client())
             .await
             .unwrap_err()
             .to_string();
-        assert!(error.starts_with(said), "{error}");
+        let said = format!("the kernel cannot have the rules that are needed: {said}");
+        assert!(error.starts_with(&said), "{error}");
         let report = server.reports().pop().unwrap();
         assert_eq!(report["problem"], json!(error));
         assert_eq!(report["applied"], json!([]));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use clap::{ArgAction, Args};
 use rhumb_agent::metrics::Metrics;
-use rhumb_agent::nft::Table;
+use rhumb_agent::nft::{Connection, Table};
 use rhumb_agent::{Agent, INSPECT_EVERY, Options};
 use rhumb_api::network_policies::Catalog;
 use tokio::time::timeout;
@@ -29,14 +29,6 @@ pub(crate) struct Command {
     /// The node whose pods are looked after [default: $NODE_NAME, or the name of this host].
     #[arg(long, value_name = "NAME")]
     node_name: Option<String>,
-    /// The program nft [default: the one on $PATH, or where administrators' programs are].
-    #[arg(
-        long,
-        value_name = "PATH",
-        default_value = "nft",
-        hide_default_value = true
-    )]
-    nft: PathBuf,
     /// The table of nftables that holds all rules. Nobody else may use it.
     #[arg(long, value_name = "NAME", default_value = DEFAULT_TABLE, value_parser = table)]
     table: Table,
@@ -100,7 +92,6 @@ async fn enforce(command: Command) -> Result<()> {
         node: node.clone(),
         agent: concat!("rhumb ", env!("CARGO_PKG_VERSION")).to_owned(),
         versions: versions.iter().map(|&version| version.to_owned()).collect(),
-        nft: command.nft,
         table: command.table,
         hold_unknown_pods: command.hold_unknown_pods,
         inspect_every: INSPECT_EVERY,
@@ -108,7 +99,7 @@ async fn enforce(command: Command) -> Result<()> {
     };
     let (connect, _) = connect::over_https(command.kubeconfig.as_deref(), false).await?;
     let client = connect.multiplexed()?;
-    let agent = Agent::prepare(options, &client).await?;
+    let agent = Agent::prepare(options, Connection::open_and_listen(), &client).await?;
     if !command.metrics_address.is_empty() {
         let listener = listener::bind(&command.metrics_address).await?;
         tokio::spawn(listener::serve(listener, Shown(metrics)));
@@ -158,7 +149,7 @@ async fn clean_up(command: Command) -> Result<()> {
         Err(_) => {}
     }
     let table = &command.table;
-    match rhumb_agent::clean_up(&command.nft, table).await? {
+    match rhumb_agent::clean_up(Connection::open()?, table).await? {
         true => println!("the table {table} is removed from the kernel"),
         false => println!("there is no table {table} in the kernel"),
     }
