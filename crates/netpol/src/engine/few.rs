@@ -5,17 +5,12 @@ use std::hash::Hash;
 use super::hashing::IdSet;
 
 /// A set of numbers. Most pods and policies meet in selections of their own: so one costs no more room than none.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) enum Few<I> {
+    #[default]
     None,
     One(I),
     Many(Box<IdSet<I>>),
-}
-
-impl<I> Default for Few<I> {
-    fn default() -> Self {
-        Few::None
-    }
 }
 
 impl<I: Copy + Eq + Hash> Few<I> {
