@@ -1,6 +1,6 @@
 //! The spec of a pod, in a pod as in a template.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use rhumb_meta::field::{BadValue, Error, ErrorList};
 
@@ -10,6 +10,7 @@ use super::{
 };
 use crate::View;
 use crate::selectors::validate_labels;
+use crate::small::SmallMap;
 
 const NAMESERVERS_MAX: usize = 3;
 const SEARCHES_MAX: usize = 32;
@@ -322,20 +323,24 @@ fn scheduling_group(group: &View<'_>, errors: &mut ErrorList) {
 
 /// Files that hold variables are in volumes that begin empty.
 fn file_variables(spec: &View<'_>, errors: &mut ErrorList) {
-    let volumes = spec.field("volumes");
-    let volumes: HashMap<&str, bool> = volumes
-        .items()
-        .map(|volume| (volume.text("name"), volume.has("emptyDir")))
-        .collect();
+    let list = spec.field("volumes");
+    // Few pods have any such variable: only for those are volumes looked at.
+    let mut volumes: Option<SmallMap<&str, bool>> = None;
     each_container(spec, |container| {
         for variable in container.field("env").items() {
             let source = variable.field("valueFrom");
             if !source.has("fileKeyRef") {
                 continue;
             }
+            let volumes = volumes.get_or_insert_with(|| {
+                let volumes = list.items();
+                volumes
+                    .map(|volume| (volume.text("name"), volume.has("emptyDir")))
+                    .collect()
+            });
             let file = source.field("fileKeyRef");
             let name = file.field("volumeName");
-            match volumes.get(name.str()) {
+            match volumes.get(&name.str()) {
                 Some(true) => {}
                 Some(false) => {
                     let detail = "referenced volume must be of type emptyDir";
