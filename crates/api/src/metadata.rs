@@ -74,6 +74,8 @@ pub fn validate_new(
     is_namespaced: bool,
     errors: &mut ErrorList,
 ) {
+    let index = metadata.index();
+    let metadata = &metadata.with(&index);
     names::validate(metadata, rule, errors);
     names::validate_namespace(metadata, is_namespaced, errors);
     checks::not_negative(&metadata.field("generation"), errors);

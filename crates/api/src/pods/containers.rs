@@ -1,5 +1,6 @@
 //! The containers of a pod: those that run, those that run before, and those added later.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use rhumb_meta::field::{Error, ErrorList};
@@ -25,6 +26,8 @@ pub(super) struct Context<'a> {
     /// Whether the pod's users are the host's.
     pub(super) host_users: bool,
     pub(super) options: &'a Options,
+    /// Set if any container has a variable whose value is in a file, which is rare.
+    pub(super) has_file_variables: &'a Cell<bool>,
 }
 
 /// Fields that containers added later may have; all else is for containers that a workload is made of.
@@ -209,7 +212,9 @@ fn validate_common(container: &View<'_>, context: &Context<'_>, errors: &mut Err
         errors,
     );
     validate_ports(&container.field("ports"), errors);
-    env::validate(&container.field("env"), errors);
+    if env::validate(&container.field("env"), errors) {
+        context.has_file_variables.set(true);
+    }
     env::validate_from(&container.field("envFrom"), errors);
     mounts::validate(container, context.volumes, errors);
     let policies = ["Always", "IfNotPresent", "Never"];

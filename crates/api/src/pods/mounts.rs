@@ -41,14 +41,16 @@ fn validate_mounts(
 ) {
     let mut paths = SmallSet::with_capacity(mounts.len());
     let device_paths: SmallSet<&str> = devices.values().copied().collect();
-    for mount in mounts.items() {
+    for item in mounts.items() {
+        let index = item.index();
+        let mount = item.with(&index);
         let (name, path) = (mount.field("name"), mount.field("mountPath"));
         checks::required(&name, errors);
         if !volumes.contains_key(&name.str()) {
             errors.push(Error::not_found(name.path(), name.str()));
         }
         checks::required(&path, errors);
-        if !paths.insert(mount.text("mountPath")) {
+        if !paths.insert(item.text("mountPath")) {
             checks::bad_text(&path, errors, "must be unique");
         }
         if devices.contains_key(&name.str()) {

@@ -35,10 +35,13 @@ pub(crate) fn computed(pod: &Object) -> &'static str {
     };
     let (mut requests, mut limits) = (Amounts::default(), Amounts::default());
     let mut is_guaranteed = true;
-    if spec.get("resources").is_some_and(Value::is_object) {
-        add(&mut requests, spec, "requests");
+    let of_pod = spec
+        .get("resources")
+        .filter(|resources| resources.is_object());
+    if of_pod.is_some() {
+        add(&mut requests, of_pod, "requests");
         let has_limits = amounts(spec, "limits").next().is_some();
-        let limited = add(&mut limits, spec, "limits");
+        let limited = add(&mut limits, of_pod, "limits");
         is_guaranteed = limited == COUNTED.len() || !has_limits;
     } else {
         let lists = ["containers", "initContainers"].into_iter();
@@ -47,8 +50,9 @@ pub(crate) fn computed(pod: &Object) -> &'static str {
             .flatten()
             .filter_map(Value::as_object);
         for container in containers {
-            add(&mut requests, container, "requests");
-            is_guaranteed &= add(&mut limits, container, "limits") == COUNTED.len();
+            let own = container.get("resources");
+            add(&mut requests, own, "requests");
+            is_guaranteed &= add(&mut limits, own, "limits") == COUNTED.len();
         }
     }
     let is_any = |amounts: &Amounts| amounts.iter().any(Option::is_some);
@@ -62,8 +66,8 @@ pub(crate) fn computed(pod: &Object) -> &'static str {
 }
 
 /// Adds what counts for the class, if more than nothing. Gives how many there were.
-fn add(sum: &mut Amounts, owner: &Object, list: &str) -> usize {
-    let amounts = owner.get("resources").and_then(|own| own.get(list));
+fn add(sum: &mut Amounts, resources: Option<&Value>, list: &str) -> usize {
+    let amounts = resources.and_then(|resources| resources.get(list));
     let mut count = 0;
     for (sum, name) in sum.iter_mut().zip(COUNTED) {
         let amount = amounts.and_then(|amounts| amounts.get(name));

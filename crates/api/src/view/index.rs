@@ -20,21 +20,31 @@ pub struct Index<'a> {
 }
 
 impl<'a> Index<'a> {
+    // Inlined, so that it is made where it stays and not copied there.
+    #[inline]
     pub(super) fn of(object: Option<&'a Object>) -> Self {
         let mut index = Index {
             slots: [None; SLOTS],
-            is_complete: object.is_none_or(|object| object.len() <= FIELDS_MAX),
+            is_complete: true,
         };
-        if let Some(object) = object.filter(|_| index.is_complete) {
-            for (name, value) in object {
-                let mut slot = slot(name);
-                while index.slots[slot].is_some() {
-                    slot = next(slot);
-                }
-                index.slots[slot] = Some((name, value));
-            }
+        if let Some(object) = object {
+            index.add(object);
         }
         index
+    }
+
+    fn add(&mut self, object: &'a Object) {
+        if object.len() > FIELDS_MAX {
+            self.is_complete = false;
+            return;
+        }
+        for (name, value) in object {
+            let mut slot = slot(name);
+            while self.slots[slot].is_some() {
+                slot = next(slot);
+            }
+            self.slots[slot] = Some((name, value));
+        }
     }
 
     /// Whether all fields of the object are in it.

@@ -13,7 +13,7 @@ const PORTS_COMPARED_MAX: usize = 64;
 pub(super) fn warn(spec: &View<'_>, warnings: &mut Vec<String>) {
     // All views are kept, so that what is said of one port can name another.
     let lists = CONTAINER_LISTS.map(|list| spec.field(list));
-    let containers: Vec<View<'_>> = lists.iter().flat_map(View::items).collect();
+    let containers = all_items(&lists);
     for container in &containers {
         let resources = container.field("resources");
         let (limits, requests) = (resources.field("limits"), resources.field("requests"));
@@ -26,7 +26,7 @@ pub(super) fn warn(spec: &View<'_>, warnings: &mut Vec<String>) {
     }
     let lists = containers.iter().map(|container| container.field("ports"));
     let lists: Vec<View<'_>> = lists.filter(View::exists).collect();
-    let ports: Vec<View<'_>> = lists.iter().flat_map(View::items).collect();
+    let ports = all_items(&lists);
     let mut known = Ports::new();
     for port in &ports {
         compare(port, &mut known, warnings);
@@ -35,6 +35,14 @@ pub(super) fn warn(spec: &View<'_>, warnings: &mut Vec<String>) {
     for port in &ports {
         repeated_name(port, &mut names, warnings);
     }
+}
+
+fn all_items<'a>(lists: &'a [View<'a>]) -> Vec<View<'a>> {
+    let mut items = Vec::new();
+    for list in lists {
+        items.extend(list.items());
+    }
+    items
 }
 
 /// A variable that is set again hides the first, unless it is made from it.
