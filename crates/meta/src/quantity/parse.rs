@@ -73,9 +73,9 @@ fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
     let significant = &unsigned[zeros..];
     let (whole, rest) = split_digits(significant);
     let whole = if whole.is_empty() { "0" } else { whole };
-    let (fraction, suffix) = match rest.strip_prefix('.') {
-        Some(rest) => split_digits(rest),
-        None => ("", rest),
+    let (fraction, suffix) = match rest.as_bytes() {
+        [b'.', ..] => split_digits(&rest[1..]),
+        _ => ("", rest),
     };
     let unsigned_number = &unsigned[..unsigned.len() - suffix.len()];
     if is_suffix(suffix.as_bytes()) {
@@ -93,9 +93,13 @@ fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
 
 /// Letters of suffixes, then a sign, then digits, all of which may be missing.
 fn is_suffix(suffix: &[u8]) -> bool {
-    let letters = suffix
-        .iter()
-        .take_while(|byte| b"eEinumkKMGTP".contains(byte));
+    let is_letter = |byte: &&u8| {
+        matches!(
+            byte,
+            b'e' | b'E' | b'i' | b'n' | b'u' | b'm' | b'k' | b'K' | b'M' | b'G' | b'T' | b'P'
+        )
+    };
+    let letters = suffix.iter().take_while(is_letter);
     let rest = &suffix[letters.count()..];
     let exponent = match rest {
         [b'-' | b'+', digits @ ..] => digits,
@@ -171,12 +175,10 @@ fn short(text: &str, parts: &Parts<'_>, format: Format, exponent: i32) -> Option
     })
 }
 
-/// Whether the text is what would be written anyway.
+/// Whether the text is what would be written anyway: nothing but its parts, and no point between them.
 fn is_plain(text: &str, parts: &Parts<'_>, format: Format) -> bool {
-    parts.fraction.is_empty()
-        && format != Format::DecimalExponent
-        && text.trim_start_matches('-').starts_with(parts.whole)
-        && !text.as_bytes().contains(&b'.')
+    let plain_len = usize::from(parts.negative) + parts.whole.len() + parts.suffix.len();
+    parts.fraction.is_empty() && format != Format::DecimalExponent && text.len() == plain_len
 }
 
 fn long(parts: &Parts<'_>, format: Format, exponent: i32) -> Result<Quantity, QuantityError> {

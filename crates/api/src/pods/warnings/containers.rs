@@ -12,7 +12,8 @@ const PORTS_COMPARED_MAX: usize = 64;
 
 pub(super) fn warn(spec: &View<'_>, warnings: &mut Vec<String>) {
     // All views are kept, so that what is said of one port can name another.
-    let lists = CONTAINER_LISTS.map(|list| spec.field(list));
+    let [before, running, later] = CONTAINER_LISTS;
+    let lists = [spec.field(before), spec.field(running), spec.field(later)];
     let containers = all_items(&lists);
     for container in &containers {
         let resources = container.field("resources");
@@ -25,7 +26,7 @@ pub(super) fn warn(spec: &View<'_>, warnings: &mut Vec<String>) {
         hidden_variables(&container.field("env"), warnings);
     }
     let lists = containers.iter().map(|container| container.field("ports"));
-    let lists: Vec<View<'_>> = lists.filter(View::exists).collect();
+    let lists: Vec<View<'_>> = lists.collect();
     let ports = all_items(&lists);
     let mut known = Ports::new();
     for port in &ports {
