@@ -31,6 +31,7 @@ pub mod printers;
 pub mod resource_names;
 pub mod rules;
 pub mod selectors;
+mod small;
 pub mod table;
 #[cfg(test)]
 mod testing;

@@ -74,6 +74,8 @@ pub fn validate_new(
     is_namespaced: bool,
     errors: &mut ErrorList,
 ) {
+    let index = metadata.index();
+    let metadata = &metadata.with(&index);
     names::validate(metadata, rule, errors);
     names::validate_namespace(metadata, is_namespaced, errors);
     checks::not_negative(&metadata.field("generation"), errors);
@@ -120,8 +122,11 @@ fn validate_change(metadata: &View<'_>, old: &View<'_>, errors: &mut ErrorList) 
 pub fn validate_annotations(annotations: &View<'_>, errors: &mut ErrorList) {
     let mut bytes = 0;
     for (key, value) in annotations.entries() {
-        let found = validation::qualified_name(&key.to_lowercase());
-        refuse(annotations, key, found, errors);
+        // What is right as it is stays so in lower case.
+        if !validation::qualified_name(key).is_empty() {
+            let found = validation::qualified_name(&key.to_lowercase());
+            refuse(annotations, key, found, errors);
+        }
         bytes += key.len() + value.len();
     }
     if bytes > ANNOTATIONS_MAX_BYTES {
@@ -152,9 +157,12 @@ pub fn validate_finalizers(finalizers: &View<'_>, errors: &mut ErrorList) {
 }
 
 fn validate_known_finalizers(object: &View<'_>, kind: &Kind, errors: &mut ErrorList) {
+    if !kind.known_finalizers {
+        return;
+    }
     let metadata = object.field("metadata");
     for finalizer in metadata.field("finalizers").items() {
-        if kind.known_finalizers && !is_known_finalizer(finalizer.str()) {
+        if !is_known_finalizer(finalizer.str()) {
             checks::invalid_text(&finalizer, errors, UNKNOWN_FINALIZER);
         }
     }

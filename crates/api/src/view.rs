@@ -1,15 +1,20 @@
 //! Reading an object, with the path of what is read at hand for an error.
 
+mod index;
+
 use rhumb_meta::field::{BadValue, Error, ErrorList, Path};
 use serde_json::Value;
 
 use crate::Object;
+
+pub use index::Index;
 
 /// A value that may be absent, and where it is. Reading on from an absent value gives absent values, so
 /// validation reads like the rule it checks.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
     node: Node<'a>,
+    index: Option<&'a Index<'a>>,
     path: Path<'a>,
 }
 
@@ -24,31 +29,60 @@ impl<'a> View<'a> {
     pub const fn root(object: &'a Object) -> Self {
         View {
             node: Node::Root(object),
+            index: None,
             path: Path::NIL,
         }
     }
 
+    #[inline]
     pub fn at(value: Option<&'a Value>, path: Path<'a>) -> Self {
         let node = match value {
             None | Some(Value::Null) => Node::Absent,
             Some(value) => Node::Value(value),
         };
-        View { node, path }
+        View {
+            node,
+            index: None,
+            path,
+        }
     }
 
+    /// The index of its fields, for [`View::with`].
+    #[inline]
+    pub fn index(&self) -> Index<'a> {
+        Index::of(self.object())
+    }
+
+    /// The same view with an index of its own fields, which is worth it if many of them are asked for.
+    #[must_use]
+    pub fn with(self, index: &'a Index<'a>) -> Self {
+        View {
+            index: Some(index).filter(|index| index.is_complete()),
+            ..self
+        }
+    }
+
+    #[inline]
     pub fn field(&'a self, name: &'a str) -> View<'a> {
-        View::at(
-            self.object().and_then(|object| object.get(name)),
-            self.path.child(name),
-        )
+        View::at(self.get(name), self.path.child(name))
     }
 
     /// The value of a field. It lives as long as the object does, which a field's view does not.
+    #[inline]
     pub fn get(&self, name: &str) -> Option<&'a Value> {
-        let value = self.object().and_then(|object| object.get(name));
-        value.filter(|value| !value.is_null())
+        match (self.index, self.node) {
+            (_, Node::Absent) => None,
+            (Some(index), _) => index.get(name).filter(|value| !value.is_null()),
+            (None, _) => self.search(name),
+        }
     }
 
+    #[inline(never)]
+    fn search(&self, name: &str) -> Option<&'a Value> {
+        self.object()?.get(name).filter(|value| !value.is_null())
+    }
+
+    #[inline]
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
@@ -64,11 +98,9 @@ impl<'a> View<'a> {
     }
 
     /// An entry of a map, whose path is written with brackets: `metadata.labels[app]`.
+    #[inline]
     pub fn key(&'a self, key: &'a str) -> View<'a> {
-        View::at(
-            self.object().and_then(|object| object.get(key)),
-            self.path.key(key),
-        )
+        View::at(self.get(key), self.path.key(key))
     }
 
     /// The items of a list; none if it is absent.

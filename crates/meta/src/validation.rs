@@ -114,12 +114,10 @@ pub fn dns1035_label(value: &str) -> Problems {
 /// Checks a label key: a name, with an optional DNS subdomain and `/` before it.
 pub fn qualified_name(value: &str) -> Problems {
     let mut problems = Problems::new();
-    // Most have no prefix. Of so few bytes, looking at each is faster than searching.
-    let prefixed = value
-        .bytes()
-        .any(|b| b == b'/')
-        .then(|| value.split_once('/'));
-    let name = match prefixed.flatten() {
+    if value.len() <= LABEL_NAME_MAX_BYTES && matches_name(value.as_bytes()) {
+        return problems;
+    }
+    let name = match value.split_once('/') {
         None => value,
         Some((_, name)) if name.contains('/') => {
             problems.push(concat!(
@@ -193,29 +191,75 @@ pub fn path_segment_prefix(name: &str) -> Problems {
     problems
 }
 
-fn is_lower_alphanumeric(byte: u8) -> bool {
-    byte.is_ascii_lowercase() || byte.is_ascii_digit()
+/// What a byte can be in a name, one bit each.
+mod class {
+    pub(super) const LOWER: u8 = 1;
+    pub(super) const UPPER: u8 = 2;
+    pub(super) const DASH: u8 = 4;
+    pub(super) const DOT: u8 = 8;
+    pub(super) const UNDERSCORE: u8 = 16;
+    pub(super) const ALPHANUMERIC: u8 = LOWER | UPPER;
+    pub(super) const NAME: u8 = ALPHANUMERIC | DASH | DOT | UNDERSCORE;
+
+    const fn of(byte: u8) -> u8 {
+        match byte {
+            b'a'..=b'z' | b'0'..=b'9' => LOWER,
+            b'A'..=b'Z' => UPPER,
+            b'-' => DASH,
+            b'.' => DOT,
+            b'_' => UNDERSCORE,
+            _ => 0,
+        }
+    }
+
+    pub(super) const ALL: [u8; 256] = {
+        let mut all = [0; 256];
+        let mut byte = 0;
+        while byte < all.len() {
+            all[byte] = of(byte as u8);
+            byte += 1;
+        }
+        all
+    };
+}
+
+/// Bytes that are looked up are told apart faster than those that are compared with ranges.
+static CLASSES: [u8; 256] = class::ALL;
+
+fn is(byte: u8, class: u8) -> bool {
+    CLASSES[usize::from(byte)] & class != 0
 }
 
 fn matches_dns1123_label(value: &[u8]) -> bool {
-    starts_and_ends(value, is_lower_alphanumeric)
-        && value.iter().all(|&b| is_lower_alphanumeric(b) || b == b'-')
+    starts_and_ends(value, class::LOWER) && value.iter().all(|&b| is(b, class::LOWER | class::DASH))
 }
 
+/// Labels with dots between them.
 fn matches_dns1123_subdomain(value: &[u8]) -> bool {
-    value.split(|&b| b == b'.').all(matches_dns1123_label)
+    let mut before = class::DOT;
+    for &byte in value {
+        let class = CLASSES[usize::from(byte)];
+        let fits = match class {
+            class::LOWER => true,
+            class::DASH => before != class::DOT,
+            class::DOT => before == class::LOWER,
+            _ => false,
+        };
+        if !fits {
+            return false;
+        }
+        before = class;
+    }
+    before == class::LOWER
 }
 
 fn matches_name(value: &[u8]) -> bool {
-    starts_and_ends(value, |b| b.is_ascii_alphanumeric())
-        && value
-            .iter()
-            .all(|&b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+    starts_and_ends(value, class::ALPHANUMERIC) && value.iter().all(|&b| is(b, class::NAME))
 }
 
-fn starts_and_ends(value: &[u8], with: impl Fn(u8) -> bool) -> bool {
+fn starts_and_ends(value: &[u8], with: u8) -> bool {
     match (value.first(), value.last()) {
-        (Some(&first), Some(&last)) => with(first) && with(last),
+        (Some(&first), Some(&last)) => is(first, with) && is(last, with),
         _ => false,
     }
 }
@@ -254,9 +298,18 @@ mod tests {
             ("", &[SUBDOMAIN_TEXT]),
             ("a..b", &[SUBDOMAIN_TEXT]),
             (".a", &[SUBDOMAIN_TEXT]),
+            ("a.", &[SUBDOMAIN_TEXT]),
+            ("a-.b", &[SUBDOMAIN_TEXT]),
+            ("a-", &[SUBDOMAIN_TEXT]),
+            ("a_b", &[SUBDOMAIN_TEXT]),
+            ("a.B", &[SUBDOMAIN_TEXT]),
             ("a.-b", &[SUBDOMAIN_TEXT]),
         ];
-        check(dns1123_subdomain, &["a", "a.b", "0.1.2", &long], bad);
+        check(
+            dns1123_subdomain,
+            &["a", "a.b", "0.1.2", "a-b.c--d", &long],
+            bad,
+        );
         let bad: &[(&str, &[&str])] = &[
             ("0a", &[DNS1035_TEXT]),
             ("a.b", &[DNS1035_TEXT]),

@@ -90,7 +90,9 @@ fn drop_init_container_annotations(object: &mut Object) {
         .get_mut("metadata")
         .and_then(|metadata| metadata.get_mut("annotations"));
     if let Some(Value::Object(annotations)) = annotations {
-        annotations.retain(|key, _| !INIT_CONTAINER_ANNOTATIONS.contains(&key.as_str()));
+        for key in INIT_CONTAINER_ANNOTATIONS {
+            annotations.remove(key);
+        }
     }
 }
 
@@ -157,19 +159,22 @@ fn pod_spec(object: &mut Object) {
 
 /// The old name of the field always says what the new one does.
 fn mirror_service_account(spec: &mut Object) {
-    let text = |spec: &Object, name: &str| {
-        let text = spec.get(name).and_then(Value::as_str);
+    const NEW: &str = "serviceAccountName";
+    const OLD: &str = "serviceAccount";
+    let (new, old) = (spec.get(NEW), spec.get(OLD));
+    let text = |value: Option<&Value>| {
+        let text = value.and_then(Value::as_str);
         text.filter(|text| !text.is_empty()).map(str::to_owned)
     };
-    let account = text(spec, "serviceAccountName").or_else(|| text(spec, "serviceAccount"));
-    match account {
+    match text(new).or_else(|| text(old)) {
         Some(account) => {
-            spec.insert("serviceAccountName".to_owned(), account.clone().into());
-            spec.insert("serviceAccount".to_owned(), account.into());
+            spec.insert(NEW.to_owned(), account.clone().into());
+            spec.insert(OLD.to_owned(), account.into());
         }
+        None if new.is_none() && old.is_none() => {}
         None => {
-            spec.remove("serviceAccountName");
-            spec.remove("serviceAccount");
+            spec.remove(NEW);
+            spec.remove(OLD);
         }
     }
 }

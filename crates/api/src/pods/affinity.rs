@@ -9,8 +9,8 @@ use super::{Options, checks, unserved};
 use crate::selectors::{self, push_problems, validate_label_name, validate_label_selector};
 use crate::{Object, View, edit};
 
-const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
-const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+pub(super) const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+pub(super) const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 const WEIGHT_RANGE: &str = "must be in the range 1-100";
 const WITHOUT_SELECTOR: &str = "must not be specified when labelSelector is not set";
 
@@ -40,8 +40,11 @@ pub(super) fn validate(affinity: &View<'_>, options: &Options, errors: &mut Erro
 
 /// Changes each term about other pods, in the spec of a pod.
 pub(super) fn change_pod_terms(spec: &mut Object, mut change: impl FnMut(&mut Object)) {
+    let Some(affinity) = edit::find(spec, &["affinity"]) else {
+        return;
+    };
     for kind in ["podAffinity", "podAntiAffinity"] {
-        let Some(pods) = edit::find(spec, &["affinity", kind]) else {
+        let Some(pods) = edit::find(affinity, &[kind]) else {
             continue;
         };
         for term in unserved::items(pods, REQUIRED) {

@@ -7,7 +7,7 @@ use rhumb_meta::gotext;
 use serde_json::Value;
 
 use super::{Options, checks, each_container, scheduling};
-use crate::View;
+use crate::{Object, View};
 
 pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
@@ -37,6 +37,12 @@ pub(super) fn validate(
     }
     seccomp_profiles(annotations, errors);
     app_armor_profiles(annotations, spec, errors);
+}
+
+/// Whether any annotation is about a single container. Nearly none is, and then no container need be looked up.
+pub(super) fn are_any_of_containers(annotations: &View<'_>) -> bool {
+    let mut keys = annotations.object().into_iter().flat_map(Object::keys);
+    keys.any(|key| key.starts_with(SECCOMP_CONTAINER) || key.starts_with(APP_ARMOR))
 }
 
 fn tolerations(annotations: &View<'_>, options: &Options, errors: &mut ErrorList) {
@@ -120,6 +126,9 @@ pub(super) fn validate_matching(annotations: &View<'_>, spec: &View<'_>, errors:
     let context = spec.field("securityContext");
     let of_pod = context.field("seccompProfile");
     matching_profile(annotations, SECCOMP_POD, &of_pod, "seccomp", errors);
+    if !are_any_of_containers(annotations) {
+        return;
+    }
     each_container(spec, |container| {
         let key = format!("{SECCOMP_CONTAINER}{}", container.text("name"));
         let context = container.field("securityContext");

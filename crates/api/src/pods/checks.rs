@@ -221,7 +221,7 @@ pub(crate) fn env_name(view: &View<'_>, errors: &mut ErrorList) {
     let name = view.str();
     if !name
         .bytes()
-        .all(|byte| matches!(byte, b' '..=b'~') && byte != b'=')
+        .all(|byte| matches!(byte, b' '..=b'<' | b'>'..=b'~'))
     {
         bad_text(view, errors, ENV_NAME);
     }

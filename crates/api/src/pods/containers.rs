@@ -1,6 +1,7 @@
 //! The containers of a pod: those that run, those that run before, and those added later.
 
-use std::collections::{BTreeSet, HashSet};
+use std::cell::Cell;
+use std::collections::BTreeSet;
 
 use rhumb_meta::field::{Error, ErrorList};
 use serde_json::Value;
@@ -9,6 +10,7 @@ use super::mounts::{self, Volumes};
 use super::resources::{self, Asker};
 use super::{Options, checks, env, probes, security};
 use crate::View;
+use crate::small::SmallSet;
 
 const POLICY_MISSING: &str = "must specify restartPolicy when restart rules are used";
 const RULES_MAX: usize = 20;
@@ -24,6 +26,8 @@ pub(super) struct Context<'a> {
     /// Whether the pod's users are the host's.
     pub(super) host_users: bool,
     pub(super) options: &'a Options,
+    /// Set if any container has a variable whose value is in a file, which is rare.
+    pub(super) has_file_variables: &'a Cell<bool>,
 }
 
 /// Fields that containers added later may have; all else is for containers that a workload is made of.
@@ -52,20 +56,22 @@ pub(super) fn validate(containers: &View<'_>, context: &Context<'_>, errors: &mu
         containers.required(errors, "");
         return;
     }
-    let mut names = HashSet::with_capacity(containers.len());
-    for container in containers.items() {
+    let mut names = SmallSet::with_capacity(containers.len());
+    for item in containers.items() {
+        let index = item.index();
+        let container = item.with(&index);
         validate_common(&container, context, errors);
-        unique_name(&container, &mut names, errors);
+        unique_name(&item, &mut names, errors);
         probes::validate(&container, context.probes, errors);
         restart_policy(&container, errors);
     }
-    let mut ports = HashSet::new();
+    let mut ports = SmallSet::new();
     for container in containers.items() {
         host_ports(&container, &mut ports, errors);
     }
 }
 
-fn unique_name<'a>(container: &View<'a>, names: &mut HashSet<&'a str>, errors: &mut ErrorList) {
+fn unique_name<'a>(container: &View<'a>, names: &mut SmallSet<&'a str>, errors: &mut ErrorList) {
     let name = container.text("name");
     if !names.insert(name) {
         errors.push(Error::duplicate(container.field("name").path(), name));
@@ -78,11 +84,16 @@ pub(super) fn validate_init(
     context: &Context<'_>,
     errors: &mut ErrorList,
 ) {
-    let mut names: HashSet<&str> = HashSet::new();
-    if !containers.is_empty() {
-        names.extend(regular.items().map(|container| container.text("name")));
+    if containers.is_empty() {
+        return;
     }
-    for container in containers.items() {
+    let mut names: SmallSet<&str> = regular
+        .items()
+        .map(|container| container.text("name"))
+        .collect();
+    for item in containers.items() {
+        let index = item.index();
+        let container = item.with(&index);
         validate_common(&container, context, errors);
         if container.has("restartPolicy") {
             restart_policy(&container, errors);
@@ -90,14 +101,14 @@ pub(super) fn validate_init(
             let policy = container.field("restartPolicy");
             policy.required(errors, POLICY_MISSING);
         }
-        let name = container.text("name");
-        if !name.is_empty() || names.contains(name) {
-            unique_name(&container, &mut names, errors);
+        let name = item.text("name");
+        if !name.is_empty() || names.contains(&name) {
+            unique_name(&item, &mut names, errors);
         }
         // Each is looked at as if it were the first: they run one after the other.
         let first = containers.path().index(0);
         let alone = View::at(container.value(), first);
-        host_ports(&alone, &mut HashSet::new(), errors);
+        host_ports(&alone, &mut SmallSet::new(), errors);
         let is_sidecar = container.text("restartPolicy") == "Always";
         if is_sidecar {
             probes::validate(&container, context.probes, errors);
@@ -144,18 +155,15 @@ pub(super) fn validate_ephemeral(
     if containers.is_empty() {
         return;
     }
-    let others: HashSet<&str> = regular
-        .items()
-        .chain(init.items())
-        .map(|container| container.text("name"))
-        .collect();
-    let mut names = others.clone();
+    let all = || regular.items().chain(init.items());
+    let others: SmallSet<&str> = all().map(|container| container.text("name")).collect();
+    let mut names: SmallSet<&str> = all().map(|container| container.text("name")).collect();
     for container in containers.items() {
         validate_common(&container, context, errors);
         trimmed_image(&container, errors);
         unique_name(&container, &mut names, errors);
         let target = container.field("targetContainerName");
-        if !target.is_empty() && !others.contains(target.str()) {
+        if !target.is_empty() && !others.contains(&target.str()) {
             errors.push(Error::not_found(target.path(), target.str()));
         }
         only_ephemeral_fields(&container, errors);
@@ -204,7 +212,9 @@ fn validate_common(container: &View<'_>, context: &Context<'_>, errors: &mut Err
         errors,
     );
     validate_ports(&container.field("ports"), errors);
-    env::validate(&container.field("env"), errors);
+    if env::validate(&container.field("env"), errors) {
+        context.has_file_variables.set(true);
+    }
     env::validate_from(&container.field("envFrom"), errors);
     mounts::validate(container, context.volumes, errors);
     let policies = ["Always", "IfNotPresent", "Never"];
@@ -228,7 +238,7 @@ fn validate_common(container: &View<'_>, context: &Context<'_>, errors: &mut Err
 }
 
 fn validate_ports(ports: &View<'_>, errors: &mut ErrorList) {
-    let mut names = HashSet::new();
+    let mut names = SmallSet::new();
     for port in ports.items() {
         let name = port.field("name");
         if !name.is_empty() {
@@ -239,13 +249,14 @@ fn validate_ports(ports: &View<'_>, errors: &mut ErrorList) {
             }
         }
         let number = port.field("containerPort");
-        if port.number("containerPort") == 0 {
+        if number.int().unwrap_or_default() == 0 {
             number.required(errors, "");
         } else {
             checks::port_number(&number, errors);
         }
-        if port.number("hostPort") != 0 {
-            checks::port_number(&port.field("hostPort"), errors);
+        let host = port.field("hostPort");
+        if host.int().unwrap_or_default() != 0 {
+            checks::port_number(&host, errors);
         }
         checks::required_one_of(&port.field("protocol"), &["SCTP", "TCP", "UDP"], errors);
     }
@@ -254,7 +265,7 @@ fn validate_ports(ports: &View<'_>, errors: &mut ErrorList) {
 /// A port of the host can be taken once.
 fn host_ports<'a>(
     container: &View<'a>,
-    taken: &mut HashSet<(&'a str, &'a str, i64)>,
+    taken: &mut SmallSet<(&'a str, &'a str, i64)>,
     errors: &mut ErrorList,
 ) {
     let ports = container.path().child("ports");
@@ -276,7 +287,7 @@ fn host_ports<'a>(
 
 /// Errors are at the list.
 fn resize_policies(policies: &View<'_>, restart_policy: &str, errors: &mut ErrorList) {
-    let mut resources = HashSet::new();
+    let mut resources = SmallSet::new();
     for policy in policies.items() {
         let resource = policy.text("resourceName");
         if !resources.insert(resource) {

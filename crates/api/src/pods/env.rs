@@ -50,7 +50,9 @@ const BYTE_DIVISORS: &[&str] = &[
     "1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei",
 ];
 
-pub(super) fn validate(variables: &View<'_>, errors: &mut ErrorList) {
+/// Checks variables, and says whether any of them has its value in a file.
+pub(super) fn validate(variables: &View<'_>, errors: &mut ErrorList) -> bool {
+    let mut is_any_in_file = false;
     for variable in variables.items() {
         let name = variable.field("name");
         if name.is_empty() {
@@ -62,8 +64,10 @@ pub(super) fn validate(variables: &View<'_>, errors: &mut ErrorList) {
         if source.exists() {
             let has_value = !variable.text("value").is_empty();
             validate_source(&source, has_value, errors);
+            is_any_in_file |= source.has("fileKeyRef");
         }
     }
+    is_any_in_file
 }
 
 fn validate_source(source: &View<'_>, has_value: bool, errors: &mut ErrorList) {

@@ -53,9 +53,12 @@ pub fn validate_template_update(template: &View<'_>, old: &View<'_>, errors: &mu
     template::validate(template, &options, errors);
 }
 
-/// Shows each container of a pod: those that run before, those that run, and those added later.
+/// The containers of a pod: those that run before, those that run, and those added later.
+const CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
+
+/// Shows each container of a pod.
 pub(crate) fn each_container(spec: &View<'_>, mut visit: impl FnMut(&View<'_>)) {
-    for list in ["initContainers", "containers", "ephemeralContainers"] {
+    for list in CONTAINER_LISTS {
         for container in spec.field(list).items() {
             visit(&container);
         }

@@ -1,56 +1,62 @@
 //! Where a container finds its volumes.
 
-use std::collections::{HashMap, HashSet};
-
 use rhumb_meta::field::{Error, ErrorList};
+use serde_json::Value;
 
 use super::checks;
 use super::volumes::Volume;
 use crate::View;
+use crate::small::{SmallMap, SmallSet};
 
 /// The volumes of the pod that a container may use, by name.
-pub(super) type Volumes<'a> = HashMap<&'a str, Volume>;
+pub(super) type Volumes<'a> = SmallMap<&'a str, Volume>;
 
 pub(super) fn validate(container: &View<'_>, volumes: &Volumes<'_>, errors: &mut ErrorList) {
     let (mounts, devices) = (
         container.field("volumeMounts"),
         container.field("volumeDevices"),
     );
-    let device_paths: HashMap<&str, &str> = devices
-        .items()
-        .map(|device| (device.text("name"), device.text("devicePath")))
-        .collect();
-    let mount_paths: HashMap<&str, &str> = mounts
-        .items()
-        .map(|mount| (mount.text("name"), mount.text("mountPath")))
-        .collect();
+    let device_paths = paths(&devices, "devicePath");
     validate_mounts(container, &mounts, &device_paths, volumes, errors);
-    validate_devices(&devices, &mount_paths, volumes, errors);
+    if !devices.is_empty() {
+        validate_devices(&devices, &paths(&mounts, "mountPath"), volumes, errors);
+    }
+}
+
+/// Where volumes are, by their names.
+fn paths<'a>(list: &View<'a>, field: &str) -> SmallMap<&'a str, &'a str> {
+    let items = list.value().and_then(Value::as_array).into_iter().flatten();
+    let text = |item: &'a Value, field| item.get(field).and_then(Value::as_str).unwrap_or_default();
+    items
+        .map(|item| (text(item, "name"), text(item, field)))
+        .collect()
 }
 
 fn validate_mounts(
     container: &View<'_>,
     mounts: &View<'_>,
-    devices: &HashMap<&str, &str>,
+    devices: &SmallMap<&str, &str>,
     volumes: &Volumes<'_>,
     errors: &mut ErrorList,
 ) {
-    let mut paths = HashSet::with_capacity(mounts.len());
-    let device_paths: HashSet<&str> = devices.values().copied().collect();
-    for mount in mounts.items() {
+    let mut paths = SmallSet::with_capacity(mounts.len());
+    let device_paths: SmallSet<&str> = devices.values().copied().collect();
+    for item in mounts.items() {
+        let index = item.index();
+        let mount = item.with(&index);
         let (name, path) = (mount.field("name"), mount.field("mountPath"));
         checks::required(&name, errors);
-        if !volumes.contains_key(name.str()) {
+        if !volumes.contains_key(&name.str()) {
             errors.push(Error::not_found(name.path(), name.str()));
         }
         checks::required(&path, errors);
-        if !paths.insert(mount.text("mountPath")) {
+        if !paths.insert(item.text("mountPath")) {
             checks::bad_text(&path, errors, "must be unique");
         }
-        if devices.contains_key(name.str()) {
+        if devices.contains_key(&name.str()) {
             checks::bad_text(&name, errors, "must not already exist in volumeDevices");
         }
-        if device_paths.contains(path.str()) {
+        if device_paths.contains(&path.str()) {
             let detail = "must not already exist as a path in volumeDevices";
             checks::bad_text(&path, errors, detail);
         }
@@ -112,19 +118,19 @@ fn recursive_read_only(mounts: &View<'_>, mount: &View<'_>, errors: &mut ErrorLi
 
 fn validate_devices(
     devices: &View<'_>,
-    mounts: &HashMap<&str, &str>,
+    mounts: &SmallMap<&str, &str>,
     volumes: &Volumes<'_>,
     errors: &mut ErrorList,
 ) {
-    let (mut names, mut paths) = (HashSet::new(), HashSet::new());
-    let mount_paths: HashSet<&str> = mounts.values().copied().collect();
+    let (mut names, mut paths) = (SmallSet::new(), SmallSet::new());
+    let mount_paths: SmallSet<&str> = mounts.values().copied().collect();
     for device in devices.items() {
         let (name, path) = (device.field("name"), device.field("devicePath"));
         checks::required(&name, errors);
         if !name.is_empty() && !names.insert(device.text("name")) {
             checks::bad_text(&name, errors, "must be unique");
         }
-        match volumes.get(name.str()) {
+        match volumes.get(&name.str()) {
             Some(Volume::Claim) => {}
             Some(Volume::Other) => {
                 let detail = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
@@ -133,7 +139,7 @@ fn validate_devices(
             None => errors.push(Error::not_found(name.path(), name.str())),
         }
         checks::required(&path, errors);
-        if paths.contains(path.str()) {
+        if paths.contains(&path.str()) {
             checks::bad_text(&path, errors, "must be unique");
         }
         if checks::has_backsteps(path.str()) {
@@ -141,10 +147,10 @@ fn validate_devices(
         } else {
             paths.insert(device.text("devicePath"));
         }
-        if mounts.contains_key(name.str()) {
+        if mounts.contains_key(&name.str()) {
             checks::bad_text(&name, errors, "must not already exist in volumeMounts");
         }
-        if mount_paths.contains(path.str()) {
+        if mount_paths.contains(&path.str()) {
             let detail = "must not already exist as a path in volumeMounts";
             checks::bad_text(&path, errors, detail);
         }

@@ -27,13 +27,32 @@ pub fn prepare_create(pod: &mut Object, request: &Request<'_>) {
     if let Some(Value::Object(spec)) = pod.get_mut("spec") {
         drop_unserved_fields(spec, None, request.gates);
     }
-    let metadata = pod.get("metadata");
-    let part = |name| metadata.and_then(|metadata| metadata.get(name)).cloned();
-    let (labels, notes) = (part("labels"), part("annotations"));
+    spec_from_metadata(pod);
+}
+
+/// Puts into the spec what labels and annotations say, of which few pods have any.
+fn spec_from_metadata(pod: &mut Object) {
+    let (Some(metadata), Some(spec)) = (pod.get("metadata"), pod.get("spec")) else {
+        return;
+    };
+    let may_ask_for_labels =
+        spec.get("affinity").is_some() || spec.get("topologySpreadConstraints").is_some();
+    let labels = may_ask_for_labels.then(|| metadata.get("labels").cloned());
+    let notes = metadata.get("annotations");
+    let notes = notes.filter(|notes| has_app_armor_profile(notes)).cloned();
+    let labels = labels.flatten();
+    if labels.is_none() && notes.is_none() {
+        return;
+    }
     if let Some(Value::Object(spec)) = pod.get_mut("spec") {
         merge_label_keys(spec, labels.as_ref());
         app_armor_fields(spec, notes.as_ref());
     }
+}
+
+fn has_app_armor_profile(notes: &Value) -> bool {
+    let mut keys = notes.as_object().into_iter().flat_map(Object::keys);
+    keys.any(|key| key.starts_with(annotations::APP_ARMOR))
 }
 
 fn is_gated(pod: &Object) -> bool {
@@ -81,16 +100,13 @@ fn merge_into_selector(term: &mut Object, labels: &Object) {
     }
 }
 
-/// Annotations that name profiles become the fields that took their place.
+/// Annotations that name profiles become the fields that took their place; there is at least one.
 fn app_armor_fields(spec: &mut Object, notes: Option<&Value>) {
     let Some(Value::Object(notes)) = notes else {
         return;
     };
     let is_windows = spec.get("os").and_then(|os| os.get("name")) == Some(&json!("windows"));
-    let has_profile = notes
-        .keys()
-        .any(|key| key.starts_with(annotations::APP_ARMOR));
-    if is_windows || !has_profile {
+    if is_windows {
         return;
     }
     let of_pod = spec
@@ -239,7 +255,7 @@ fn drop_unserved_status(status: &mut Object, old: &Object) {
         "initContainerStatuses",
         "ephemeralContainerStatuses",
     ];
-    let uses = |list: &&str| any_at(old, &format!("{list}.volumeMounts.volumeStatus"));
+    let uses = |list: &&str| any_at(old, &[list, "volumeMounts", "volumeStatus"]);
     if lists.iter().any(uses) {
         return;
     }

@@ -1,7 +1,5 @@
 //! The class of a pod: how much of what it uses it was promised.
 
-use std::collections::BTreeMap;
-
 use rhumb_meta::Quantity;
 use serde_json::Value;
 
@@ -12,7 +10,11 @@ pub(crate) const GUARANTEED: &str = "Guaranteed";
 pub(crate) const BURSTABLE: &str = "Burstable";
 pub(crate) const BEST_EFFORT: &str = "BestEffort";
 
-type Amounts<'a> = BTreeMap<&'a str, Quantity>;
+/// The resources that count for the class.
+const COUNTED: [&str; 2] = ["cpu", "memory"];
+
+/// How much there is of each, of those of which there is any.
+type Amounts = [Option<Quantity>; COUNTED.len()];
 
 /// The class that a pod's status says, or else the one that follows from its spec.
 pub(crate) fn class(pod: &Object) -> &str {
@@ -31,13 +33,16 @@ pub(crate) fn computed(pod: &Object) -> &'static str {
     let Some(Value::Object(spec)) = pod.get("spec") else {
         return BEST_EFFORT;
     };
-    let (mut requests, mut limits) = (Amounts::new(), Amounts::new());
+    let (mut requests, mut limits) = (Amounts::default(), Amounts::default());
     let mut is_guaranteed = true;
-    if spec.get("resources").is_some_and(Value::is_object) {
-        add(&mut requests, spec, "requests");
+    let of_pod = spec
+        .get("resources")
+        .filter(|resources| resources.is_object());
+    if of_pod.is_some() {
+        add(&mut requests, of_pod, "requests");
         let has_limits = amounts(spec, "limits").next().is_some();
-        let limited = add(&mut limits, spec, "limits");
-        is_guaranteed = limited == 2 || !has_limits;
+        let limited = add(&mut limits, of_pod, "limits");
+        is_guaranteed = limited == COUNTED.len() || !has_limits;
     } else {
         let lists = ["containers", "initContainers"].into_iter();
         let containers = lists
@@ -45,11 +50,13 @@ pub(crate) fn computed(pod: &Object) -> &'static str {
             .flatten()
             .filter_map(Value::as_object);
         for container in containers {
-            add(&mut requests, container, "requests");
-            is_guaranteed &= add(&mut limits, container, "limits") == 2;
+            let own = container.get("resources");
+            add(&mut requests, own, "requests");
+            is_guaranteed &= add(&mut limits, own, "limits") == COUNTED.len();
         }
     }
-    if requests.is_empty() && limits.is_empty() {
+    let is_any = |amounts: &Amounts| amounts.iter().any(Option::is_some);
+    if !is_any(&requests) && !is_any(&limits) {
         BEST_EFFORT
     } else if is_guaranteed && requests == limits {
         GUARANTEED
@@ -58,13 +65,21 @@ pub(crate) fn computed(pod: &Object) -> &'static str {
     }
 }
 
-/// Adds what counts for the class: processor and memory, if more than nothing. Gives how many there were.
-fn add<'a>(sum: &mut Amounts<'a>, owner: &'a Object, list: &str) -> usize {
+/// Adds what counts for the class, if more than nothing. Gives how many there were.
+fn add(sum: &mut Amounts, resources: Option<&Value>, list: &str) -> usize {
+    let amounts = resources.and_then(|resources| resources.get(list));
     let mut count = 0;
-    for (name, amount) in amounts(owner, list) {
-        if matches!(name.as_str(), "cpu" | "memory") && amount.sign() > 0 {
+    for (sum, name) in sum.iter_mut().zip(COUNTED) {
+        let amount = amounts.and_then(|amounts| amounts.get(name));
+        let Some(Ok(amount)) = amount.map(Quantity::from_json) else {
+            continue;
+        };
+        if amount.sign() > 0 {
             count += 1;
-            sum.entry(name).or_default().add(&amount);
+            match sum {
+                Some(sum) => sum.add(&amount),
+                None => *sum = Some(amount),
+            }
         }
     }
     count

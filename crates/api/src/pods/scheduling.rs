@@ -1,7 +1,5 @@
 //! What a pod tolerates, how it is spread, and what holds it back.
 
-use std::collections::{HashMap, HashSet};
-
 use rhumb_meta::field::{BadValue, Error, ErrorList};
 use rhumb_meta::gotext;
 use rhumb_meta::validation;
@@ -9,6 +7,7 @@ use rhumb_meta::validation;
 use super::{Options, affinity, checks};
 use crate::View;
 use crate::selectors::{self, push_problems, validate_label_name, validate_label_selector};
+use crate::small::{SmallMap, SmallSet};
 
 const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
@@ -18,6 +17,8 @@ pub(super) fn validate_tolerations(
     errors: &mut ErrorList,
 ) {
     for toleration in tolerations.items() {
+        let index = toleration.index();
+        let toleration = toleration.with(&index);
         let (key, operator) = (toleration.field("key"), toleration.field("operator"));
         if !key.is_empty() {
             validate_label_name(&key, errors);
@@ -30,32 +31,35 @@ pub(super) fn validate_tolerations(
             let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
             checks::bad_text(&effect, errors, detail);
         }
-        toleration_value(&toleration, options, errors);
+        toleration_value(&operator, &toleration.field("value"), options, errors);
         if !effect.is_empty() {
             checks::one_of(&effect, EFFECTS, errors);
         }
     }
 }
 
-fn toleration_value(toleration: &View<'_>, options: &Options, errors: &mut ErrorList) {
-    let (operator, value) = (toleration.field("operator"), toleration.text("value"));
+fn toleration_value(
+    operator: &View<'_>,
+    value: &View<'_>,
+    options: &Options,
+    errors: &mut ErrorList,
+) {
+    let text = value.str();
     match operator.str() {
         "Equal" | "" => {
-            let problems = validation::label_value(value);
+            let problems = validation::label_value(text);
             if !problems.is_empty() {
-                errors.push(Error::invalid(operator.path(), value, problems.join(";")));
+                errors.push(Error::invalid(operator.path(), text, problems.join(";")));
             }
         }
-        "Exists" if !value.is_empty() => {
+        "Exists" if !text.is_empty() => {
             let detail = "value must be empty when `operator` is 'Exists'";
-            errors.push(Error::invalid(operator.path(), value, detail));
+            errors.push(Error::invalid(operator.path(), text, detail));
         }
         "Exists" => {}
-        "Lt" | "Gt" if options.allow_comparing_tolerations => {
-            compared_value(&toleration.field("value"), errors);
-        }
-        "Lt" | "Gt" => unsupported(&operator, &["Equal", "Exists", "Lt", "Gt"], errors),
-        _ => unsupported(&operator, &["Equal", "Exists"], errors),
+        "Lt" | "Gt" if options.allow_comparing_tolerations => compared_value(value, errors),
+        "Lt" | "Gt" => unsupported(operator, &["Equal", "Exists", "Lt", "Gt"], errors),
+        _ => unsupported(operator, &["Equal", "Exists"], errors),
     }
 }
 
@@ -91,7 +95,7 @@ fn compared_value(value: &View<'_>, errors: &mut ErrorList) {
 
 /// Checks the taints of a node.
 pub(crate) fn validate_taints(taints: &View<'_>, errors: &mut ErrorList) {
-    let mut known = HashSet::new();
+    let mut known = SmallSet::new();
     for taint in taints.items() {
         validate_label_name(&taint.field("key"), errors);
         let value = taint.field("value");
@@ -117,7 +121,7 @@ pub(crate) fn validate_taints(taints: &View<'_>, errors: &mut ErrorList) {
 
 pub(super) fn validate_spread(constraints: &View<'_>, options: &Options, errors: &mut ErrorList) {
     let places = constraints.items().enumerate();
-    let last: HashMap<_, _> = places
+    let last: SmallMap<_, _> = places
         .map(|(index, item)| (identity(&item), index))
         .collect();
     for (index, constraint) in constraints.items().enumerate() {
@@ -177,7 +181,7 @@ fn min_domains(constraint: &View<'_>, errors: &mut ErrorList) {
 
 /// Checks the gates that hold a pod back. Errors are at the gate, not at its name.
 pub(super) fn validate_gates(gates: &View<'_>, errors: &mut ErrorList) {
-    let mut names = HashSet::new();
+    let mut names = SmallSet::new();
     for gate in gates.items() {
         let name = gate.text("name");
         push_problems(errors, gate.path(), name, validation::qualified_name(name));

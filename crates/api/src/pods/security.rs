@@ -1,12 +1,11 @@
 //! What pods and containers may do on their node.
 
-use std::collections::HashSet;
-
 use rhumb_meta::field::{BadValue, Error, ErrorList};
 use serde_json::Value;
 
 use super::{Options, checks, windows};
 use crate::View;
+use crate::small::SmallSet;
 
 const PROFILE_TYPES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
 const PROFILE_MAX_BYTES: usize = 4095;
@@ -128,6 +127,8 @@ fn outside(inside: &str) -> String {
 /// Checks the security context of a pod.
 pub(super) fn validate_pod(spec: &View<'_>, options: &Options, errors: &mut ErrorList) {
     let context = spec.field("securityContext");
+    let index = context.index();
+    let context = context.with(&index);
     for id in ["fsGroup", "runAsUser", "runAsGroup"] {
         checks::id(&context.field(id), errors);
     }
@@ -220,7 +221,7 @@ fn app_armor_file(file: &View<'_>, errors: &mut ErrorList) {
 }
 
 fn sysctls(spec: &View<'_>, sysctls: &View<'_>, options: &Options, errors: &mut ErrorList) {
-    let mut names = HashSet::new();
+    let mut names = SmallSet::new();
     for sysctl in sysctls.items() {
         let name = sysctl.field("name");
         let is_new = names.insert(sysctl.text("name"));

@@ -1,6 +1,7 @@
 //! The spec of a pod, in a pod as in a template.
 
-use std::collections::{BTreeSet, HashMap};
+use std::cell::Cell;
+use std::collections::BTreeSet;
 
 use rhumb_meta::field::{BadValue, Error, ErrorList};
 
@@ -10,6 +11,7 @@ use super::{
 };
 use crate::View;
 use crate::selectors::validate_labels;
+use crate::small::SmallMap;
 
 const NAMESERVERS_MAX: usize = 3;
 const SEARCHES_MAX: usize = 32;
@@ -24,7 +26,7 @@ pub(super) fn validate(
     options: &Options,
     errors: &mut ErrorList,
 ) {
-    validate_containers(spec, metadata, options, errors);
+    let has_file_variables = validate_containers(spec, metadata, options, errors);
     host_network_ports(spec, options, errors);
     let policies = ["Always", "OnFailure", "Never"];
     checks::required_one_of(&spec.field("restartPolicy"), &policies, errors);
@@ -50,15 +52,18 @@ pub(super) fn validate(
     classes(spec, options, errors);
     windows::validate_os(spec, errors);
     scheduling_group(&spec.field("schedulingGroup"), errors);
-    file_variables(spec, errors);
+    if has_file_variables {
+        file_variables(spec, errors);
+    }
 }
 
+/// Checks containers and what they use. Says whether any has a variable whose value is in a file.
 fn validate_containers(
     spec: &View<'_>,
     metadata: &View<'_>,
     options: &Options,
     errors: &mut ErrorList,
-) {
+) -> bool {
     let grace = spec.field("terminationGracePeriodSeconds");
     if !grace.exists() {
         grace.required(errors, "");
@@ -74,6 +79,7 @@ fn validate_containers(
     let claim_names: BTreeSet<&str> = names.filter(|name| !name.is_empty()).collect();
     resource_claims(&claims, metadata, errors);
     let os = spec.field("os");
+    let has_file_variables = Cell::new(false);
     let context = containers::Context {
         volumes: &volumes,
         claims: &claim_names,
@@ -84,6 +90,7 @@ fn validate_containers(
         restart_policy: spec.text("restartPolicy"),
         host_users: spec.field("hostUsers").opt_bool() != Some(false),
         options,
+        has_file_variables: &has_file_variables,
     };
     let (regular, init) = (spec.field("containers"), spec.field("initContainers"));
     containers::validate(&regular, &context, errors);
@@ -92,6 +99,7 @@ fn validate_containers(
     containers::validate_ephemeral(&ephemeral, &regular, &init, &context, errors);
     let allow_indivisible = options.allow_indivisible_huge_pages;
     resources::validate_pod_level(spec, &claim_names, allow_indivisible, errors);
+    has_file_variables.get()
 }
 
 fn resource_claims(claims: &View<'_>, metadata: &View<'_>, errors: &mut ErrorList) {
@@ -323,7 +331,7 @@ fn scheduling_group(group: &View<'_>, errors: &mut ErrorList) {
 /// Files that hold variables are in volumes that begin empty.
 fn file_variables(spec: &View<'_>, errors: &mut ErrorList) {
     let volumes = spec.field("volumes");
-    let volumes: HashMap<&str, bool> = volumes
+    let volumes: SmallMap<&str, bool> = volumes
         .items()
         .map(|volume| (volume.text("name"), volume.has("emptyDir")))
         .collect();
@@ -335,7 +343,7 @@ fn file_variables(spec: &View<'_>, errors: &mut ErrorList) {
             }
             let file = source.field("fileKeyRef");
             let name = file.field("volumeName");
-            match volumes.get(name.str()) {
+            match volumes.get(&name.str()) {
                 Some(true) => {}
                 Some(false) => {
                     let detail = "referenced volume must be of type emptyDir";

@@ -18,6 +18,8 @@ pub(super) fn validate(template: &View<'_>, options: &Options, errors: &mut Erro
     let notes = View::at(metadata.get("annotations"), notes);
     validate_annotations(&notes, errors);
     let spec = template.field("spec");
+    let index = spec.index();
+    let spec = spec.with(&index);
     annotations::validate(&notes, &spec, options, errors);
     spec::validate(&spec, &View::at(None, Path::NIL), options, errors);
     annotations::validate_matching(&notes, &spec, errors);

@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::affinity;
+use super::{CONTAINER_LISTS, affinity};
 use crate::gates::Feature;
 use crate::{Gates, Object, edit};
 
 /// Drops fields of features that are off from the spec of a pod, unless `old` has them already.
 pub fn drop_unserved_fields(spec: &mut Object, old: Option<&Object>, gates: &Gates) {
-    let uses = |path: &str| old.is_some_and(|old| any_at(old, path));
-    if !uses("schedulingGroup") {
+    let uses = |path: &[&str]| old.is_some_and(|old| any_at(old, path));
+    if !uses(&["schedulingGroup"]) {
         spec.remove("schedulingGroup");
     }
     drop_projections(spec, uses);
@@ -35,31 +35,32 @@ pub(crate) fn drop_from_template(
     }
 }
 
-fn drop_projections(spec: &mut Object, uses: impl Fn(&str) -> bool) {
-    for projection in ["clusterTrustBundle", "podCertificate"] {
-        if uses(&format!("volumes.projected.sources.{projection}")) {
+fn drop_projections(spec: &mut Object, uses: impl Fn(&[&str]) -> bool) {
+    let is_used = |projection| uses(&["volumes", "projected", "sources", projection]);
+    let unserved = ["clusterTrustBundle", "podCertificate"]
+        .map(|projection| (projection, !is_used(projection)));
+    for volume in items(spec, "volumes") {
+        let Some(Value::Object(projected)) = volume.get_mut("projected") else {
             continue;
-        }
-        for volume in items(spec, "volumes") {
-            let Some(Value::Object(projected)) = volume.get_mut("projected") else {
-                continue;
-            };
-            for source in items(projected, "sources") {
-                source.remove(projection);
+        };
+        for source in items(projected, "sources") {
+            for (projection, is_unserved) in unserved {
+                if is_unserved {
+                    source.remove(projection);
+                }
             }
         }
     }
 }
 
-fn drop_stop_signals(spec: &mut Object, uses: impl Fn(&str) -> bool) {
-    let lists = ["initContainers", "containers", "ephemeralContainers"];
-    if lists
+fn drop_stop_signals(spec: &mut Object, uses: impl Fn(&[&str]) -> bool) {
+    if CONTAINER_LISTS
         .iter()
-        .any(|list| uses(&format!("{list}.lifecycle.stopSignal")))
+        .any(|list| uses(&[list, "lifecycle", "stopSignal"]))
     {
         return;
     }
-    for list in lists {
+    for list in CONTAINER_LISTS {
         for container in items(spec, list) {
             if let Some(Value::Object(lifecycle)) = container.get_mut("lifecycle") {
                 lifecycle.remove("stopSignal");
@@ -73,27 +74,32 @@ fn drop_stop_signals(spec: &mut Object, uses: impl Fn(&str) -> bool) {
 
 /// Whether any term about other pods picks namespaces by their labels.
 fn has_namespace_selector(spec: &Object) -> bool {
-    const FIELDS: [&str; 2] = [
-        "requiredDuringSchedulingIgnoredDuringExecution.namespaceSelector",
-        "preferredDuringSchedulingIgnoredDuringExecution.podAffinityTerm.namespaceSelector",
-    ];
+    const FIELD: &str = "namespaceSelector";
     ["podAffinity", "podAntiAffinity"].iter().any(|kind| {
-        let mut fields = FIELDS.iter();
-        fields.any(|field| any_at(spec, &format!("affinity.{kind}.{field}")))
+        any_at(spec, &["affinity", kind, affinity::REQUIRED, FIELD])
+            || any_at(
+                spec,
+                &[
+                    "affinity",
+                    kind,
+                    affinity::PREFERRED,
+                    "podAffinityTerm",
+                    FIELD,
+                ],
+            )
     })
 }
 
-/// Whether there is anything at a path with dots, in any item of the lists on its way.
-pub(super) fn any_at(object: &Object, path: &str) -> bool {
-    let (name, rest) = match path.split_once('.') {
-        Some((name, rest)) => (name, Some(rest)),
-        None => (path, None),
+/// Whether there is anything at a path, in any item of the lists on its way.
+pub(super) fn any_at(object: &Object, path: &[&str]) -> bool {
+    let Some((name, rest)) = path.split_first() else {
+        return true;
     };
     let below = |value: &Value| match rest {
-        None => !value.is_null(),
-        Some(rest) => value.as_object().is_some_and(|object| any_at(object, rest)),
+        [] => !value.is_null(),
+        rest => value.as_object().is_some_and(|object| any_at(object, rest)),
     };
-    match object.get(name) {
+    match object.get(*name) {
         Some(Value::Array(items)) => items.iter().any(below),
         Some(value) => below(value),
         None => false,

@@ -15,8 +15,12 @@ const NODE_AFFINITY: &str = "nodeAffinity";
 
 /// Checks a new pod.
 pub fn validate_create(pod: &View<'_>, errors: &mut ErrorList) {
-    validate_metadata_and_spec(pod, &Options::default().for_pod(), errors);
-    let spec = pod.field("spec");
+    let (metadata, spec) = (pod.field("metadata"), pod.field("spec"));
+    let index = spec.index();
+    let spec = spec.with(&index);
+    let notes = metadata.field("annotations");
+    let options = Options::default().for_pod();
+    validate_parts(&metadata, &notes, &spec, &options, errors);
     if !spec.field("ephemeralContainers").is_empty() {
         let detail = "cannot be set on create";
         spec.field("ephemeralContainers").forbidden(errors, detail);
@@ -25,8 +29,7 @@ pub fn validate_create(pod: &View<'_>, errors: &mut ErrorList) {
         let detail = "cannot be set until all schedulingGates have been cleared";
         spec.field("nodeName").forbidden(errors, detail);
     }
-    let metadata = pod.field("metadata");
-    annotations::validate_matching(&metadata.field("annotations"), &spec, errors);
+    annotations::validate_matching(&notes, &spec, errors);
 }
 
 pub(super) fn validate_metadata_and_spec(
@@ -35,10 +38,23 @@ pub(super) fn validate_metadata_and_spec(
     errors: &mut ErrorList,
 ) {
     let (metadata, spec) = (pod.field("metadata"), pod.field("spec"));
-    annotations::validate(&metadata.field("annotations"), &spec, options, errors);
-    spec::validate(&spec, &metadata, options, errors);
+    let index = spec.index();
+    let spec = spec.with(&index);
+    let notes = metadata.field("annotations");
+    validate_parts(&metadata, &notes, &spec, options, errors);
+}
+
+fn validate_parts(
+    metadata: &View<'_>,
+    notes: &View<'_>,
+    spec: &View<'_>,
+    options: &Options,
+    errors: &mut ErrorList,
+) {
+    annotations::validate(notes, spec, options, errors);
+    spec::validate(spec, metadata, options, errors);
     if spec.text("serviceAccountName").is_empty() {
-        without_tokens(&spec, errors);
+        without_tokens(spec, errors);
     }
     for list in ["containers", "initContainers"] {
         for container in spec.field(list).items() {

@@ -28,6 +28,7 @@ impl<'a> Path<'a> {
     };
 
     /// A field of the object itself; may name several levels at once (`spec.template`).
+    #[inline]
     pub const fn new(name: &'a str) -> Self {
         Path {
             parent: None,
@@ -36,20 +37,24 @@ impl<'a> Path<'a> {
     }
 
     /// A field of this one; may name several levels at once.
+    #[inline]
     pub const fn child(&'a self, name: &'a str) -> Path<'a> {
         self.with(Element::Name(name))
     }
 
     /// An item of this list.
+    #[inline]
     pub const fn index(&'a self, index: usize) -> Path<'a> {
         self.with(Element::Index(index))
     }
 
     /// An entry of this map.
+    #[inline]
     pub const fn key(&'a self, key: &'a str) -> Path<'a> {
         self.with(Element::Key(key))
     }
 
+    #[inline]
     const fn with(&'a self, element: Element<'a>) -> Path<'a> {
         let parent = if matches!(self.element, Element::Nil) {
             None

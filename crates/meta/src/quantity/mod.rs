@@ -178,8 +178,9 @@ impl Quantity {
 
 fn binary(whole: i128) -> (i128, Cow<'static, str>) {
     let (mut number, mut power) = (whole, 0_usize);
-    while number.unsigned_abs() >= 1024 && number % 1024 == 0 {
-        number /= 1024;
+    while number.unsigned_abs() >= 1024 && number & 1023 == 0 {
+        // Exact, since nothing but zeros is lost, whatever the sign.
+        number >>= 10;
         power += 1;
     }
     (number, Cow::Borrowed(parse::binary_suffix(power)))
@@ -191,7 +192,12 @@ impl fmt::Display for Quantity {
             return f.write_str(written);
         }
         let (number, suffix) = self.canonical();
-        write!(f, "{number}{suffix}")
+        // Numbers of 64 bits, as nearly all are, are written much faster.
+        match i64::try_from(number) {
+            Ok(number) => write!(f, "{number}")?,
+            Err(_) => write!(f, "{number}")?,
+        }
+        f.write_str(&suffix)
     }
 }
 

@@ -69,20 +69,19 @@ fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
         [b'+', ..] => (false, &text[1..]),
         _ => (false, text),
     };
-    let significant = unsigned.trim_start_matches('0');
+    let zeros = unsigned.bytes().take_while(|&byte| byte == b'0').count();
+    let significant = &unsigned[zeros..];
     let (whole, rest) = split_digits(significant);
     let whole = if whole.is_empty() { "0" } else { whole };
-    let (fraction, suffix) = match rest.strip_prefix('.') {
-        Some(rest) => split_digits(rest),
-        None => ("", rest),
+    let (fraction, suffix) = match rest.as_bytes() {
+        [b'.', ..] => split_digits(&rest[1..]),
+        _ => ("", rest),
     };
     let unsigned_number = &unsigned[..unsigned.len() - suffix.len()];
-    let letters = suffix.trim_start_matches(|c| "eEinumkKMGTP".contains(c));
-    let exponent = letters.strip_prefix(['-', '+']).unwrap_or(letters);
-    if exponent.bytes().all(|byte| byte.is_ascii_digit()) {
+    if is_suffix(suffix.as_bytes()) {
         Ok(Parts {
             negative,
-            has_digits: unsigned_number.contains(|c: char| c.is_ascii_digit()),
+            has_digits: unsigned_number.bytes().any(|byte| byte.is_ascii_digit()),
             whole,
             fraction,
             suffix,
@@ -92,23 +91,59 @@ fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
     }
 }
 
+/// Letters of suffixes, then a sign, then digits, all of which may be missing.
+fn is_suffix(suffix: &[u8]) -> bool {
+    let is_letter = |byte: &&u8| {
+        matches!(
+            byte,
+            b'e' | b'E' | b'i' | b'n' | b'u' | b'm' | b'k' | b'K' | b'M' | b'G' | b'T' | b'P'
+        )
+    };
+    let letters = suffix.iter().take_while(is_letter);
+    let rest = &suffix[letters.count()..];
+    let exponent = match rest {
+        [b'-' | b'+', digits @ ..] => digits,
+        digits => digits,
+    };
+    exponent.iter().all(u8::is_ascii_digit)
+}
+
 fn split_digits(text: &str) -> (&str, &str) {
     let end = text.bytes().take_while(u8::is_ascii_digit).count();
     text.split_at(end)
 }
 
 fn interpret(suffix: &str) -> Option<(Format, i32)> {
-    if let Some((_, exponent)) = DECIMAL_SUFFIXES.iter().find(|(known, _)| *known == suffix) {
-        return Some((Format::DecimalSi, *exponent));
+    if let Some(exponent) = decimal_exponent(suffix) {
+        return Some((Format::DecimalSi, exponent));
     }
-    let binary = BINARY_SUFFIXES.iter().skip(1).position(|&s| s == suffix);
-    if let Some(power) = binary {
-        let exponent = 10 * (i32::try_from(power).ok()? + 1);
+    if let Some(exponent) = binary_exponent(suffix) {
         return Some((Format::BinarySi, exponent));
     }
     let exponent: i64 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
     // Upstream takes the low 32 bits of what it reads.
     Some((Format::DecimalExponent, exponent as i32))
+}
+
+fn decimal_exponent(suffix: &str) -> Option<i32> {
+    // These are a single letter or none: a byte is compared, not a text.
+    let letter = match suffix.as_bytes() {
+        [] => None,
+        [letter] => Some(letter),
+        _ => return None,
+    };
+    let mut known = DECIMAL_SUFFIXES.iter();
+    known
+        .find(|(known, _)| known.as_bytes().first() == letter)
+        .map(|(_, exponent)| *exponent)
+}
+
+fn binary_exponent(suffix: &str) -> Option<i32> {
+    let &[letter, b'i'] = suffix.as_bytes() else {
+        return None;
+    };
+    let power = b"KMGTPE".iter().position(|&known| known == letter)?;
+    Some(10 * (i32::try_from(power).ok()? + 1))
 }
 
 /// The case of few digits, in which upstream keeps the text if it looks canonical.
@@ -118,7 +153,7 @@ fn short(text: &str, parts: &Parts<'_>, format: Format, exponent: i32) -> Option
         Format::BinarySi if !parts.fraction.is_empty() => return None,
         Format::BinarySi => {
             let digits_max = 14 - usize::try_from(exponent * 3 / 10).ok()?.min(14);
-            (1_i128.checked_shl(exponent.unsigned_abs())?, 0, digits_max)
+            (1_i64.checked_shl(exponent.unsigned_abs())?, 0, digits_max)
         }
         _ => (1, exponent, SHORT_DIGITS_MAX),
     };
@@ -126,22 +161,24 @@ fn short(text: &str, parts: &Parts<'_>, format: Format, exponent: i32) -> Option
     if digits > digits_max || scale < NANO {
         return None;
     }
-    let number = number(parts)?;
+    let number = short_number(parts);
     let mantissa = number.checked_mul(factor)?;
-    i64::try_from(mantissa).ok()?;
     let keeps_text = match format {
         Format::BinarySi => number & 7 != 0,
         _ => scale % 3 == 0 && number % 1000 != 0 && !parts.whole.starts_with('0'),
     };
-    let is_plain = parts.fraction.is_empty()
-        && format != Format::DecimalExponent
-        && text.trim_start_matches('-').starts_with(parts.whole)
-        && !text.contains('.');
+    let is_written = keeps_text && !is_plain(text, parts, format);
     Some(Quantity {
-        amount: signed(mantissa, scale, parts.negative),
+        amount: signed(i128::from(mantissa), scale, parts.negative),
         format,
-        written: (keeps_text && !is_plain).then(|| text.into()),
+        written: is_written.then(|| text.into()),
     })
+}
+
+/// Whether the text is what would be written anyway: nothing but its parts, and no point between them.
+fn is_plain(text: &str, parts: &Parts<'_>, format: Format) -> bool {
+    let plain_len = usize::from(parts.negative) + parts.whole.len() + parts.suffix.len();
+    parts.fraction.is_empty() && format != Format::DecimalExponent && text.len() == plain_len
 }
 
 fn long(parts: &Parts<'_>, format: Format, exponent: i32) -> Result<Quantity, QuantityError> {
@@ -213,8 +250,11 @@ fn signed(mantissa: i128, scale: i32, negative: bool) -> Decimal {
     if negative { amount.negated() } else { amount }
 }
 
-fn number(parts: &Parts<'_>) -> Option<i128> {
-    rounded_up(parts, 0)
+/// The number that digits make which are few enough for 64 bits.
+fn short_number(parts: &Parts<'_>) -> i64 {
+    let add = |number, digit: u8| number * 10 + i64::from(digit - b'0');
+    let whole = parts.whole.bytes().fold(0, add);
+    parts.fraction.bytes().fold(whole, add)
 }
 
 /// The number that the digits make without the point, its last `surplus` digits cut and rounded up. `None`

@@ -37,8 +37,11 @@ pub(super) fn requests_from_limits(container: &mut Object) {
     let Some(Value::Object(limits)) = resources.get("limits") else {
         return;
     };
-    let limits = limits.clone();
-    add_missing(resources, "requests", limits);
+    let requests = resources.get("requests").and_then(Value::as_object);
+    let is_missing = |name: &String| !requests.is_some_and(|requests| requests.contains_key(name));
+    let limits = limits.iter().filter(|(name, _)| is_missing(name));
+    let missing = limits.map(|(name, limit)| (name.clone(), limit.clone()));
+    add_missing(resources, "requests", missing.collect());
 }
 
 fn add_missing(resources: &mut Object, list: &str, amounts: Object) {

@@ -5,7 +5,7 @@ mod disks;
 mod files;
 mod projected;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use rhumb_meta::field::{Error, ErrorList};
 use rhumb_meta::gotext;
@@ -13,6 +13,7 @@ use rhumb_meta::validation;
 
 use super::{Options, checks};
 use crate::View;
+use crate::small::SmallMap;
 
 const ISCSI_NAME_MAX_BYTES: usize = 64;
 
@@ -103,15 +104,17 @@ pub(super) fn validate<'a>(
     volumes: &'a View<'a>,
     context: &Context<'_>,
     errors: &mut ErrorList,
-) -> HashMap<&'a str, Volume> {
-    let created = created_claims(volumes, context.pod_name);
-    let mut known = HashMap::with_capacity(volumes.len());
-    for volume in volumes.items() {
+) -> SmallMap<&'a str, Volume> {
+    let mut created: Option<HashSet<String>> = None;
+    let mut known = SmallMap::with_capacity(volumes.len());
+    for item in volumes.items() {
+        let index = item.index();
+        let volume = item.with(&index);
         let before = errors.len();
         validate_sources(&volume, context, errors);
-        let name = volume.text("name");
+        let name = item.text("name");
         checks::required_dns_label(&volume.field("name"), errors);
-        if known.contains_key(name) {
+        if known.contains_key(&name) {
             errors.push(Error::duplicate(volume.field("name").path(), name));
         }
         if errors.len() == before {
@@ -123,6 +126,10 @@ pub(super) fn validate<'a>(
             };
             known.insert(name, kind);
         }
+        if !volume.has("persistentVolumeClaim") {
+            continue;
+        }
+        let created = created.get_or_insert_with(|| created_claims(volumes, context.pod_name));
         let claim = volume.field("persistentVolumeClaim");
         if created.contains(claim.text("claimName")) {
             let detail = "must not reference a PVC that gets created for an ephemeral volume";

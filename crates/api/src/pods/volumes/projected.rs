@@ -1,13 +1,12 @@
 //! Volumes that put files of several sources into one directory.
 
-use std::collections::HashSet;
-
 use rhumb_meta::field::{Error, ErrorList};
 use serde_json::Value;
 
 use super::{Context, files};
 use crate::View;
 use crate::pods::checks;
+use crate::small::SmallSet;
 
 const TOKEN_SECONDS_MIN: i64 = 10 * 60;
 const TOKEN_SECONDS_MAX: i64 = 1 << 32;
@@ -24,13 +23,15 @@ const KINDS: &[&str] = &[
 
 pub(super) fn validate(volume: &View<'_>, context: &Context<'_>, errors: &mut ErrorList) {
     checks::file_mode(&volume.field("defaultMode"), errors);
-    let mut paths = HashSet::new();
+    let mut paths = SmallSet::new();
     let sources = volume.field("sources");
-    for source in sources.items() {
+    for item in sources.items() {
+        let index = item.index();
+        let source = item.with(&index);
         for kind in ["secret", "configMap"] {
             if source.has(kind) {
                 keys(&source.field(kind), errors);
-                claim_paths(volume, &source, kind, &mut paths, errors);
+                claim_paths(volume, &item, kind, &mut paths, errors);
             }
         }
         if source.has("downwardAPI") {
@@ -38,7 +39,7 @@ pub(super) fn validate(volume: &View<'_>, context: &Context<'_>, errors: &mut Er
             for item in downward.field("items").items() {
                 files::downward_file(&View::at(item.value(), *downward.path()), errors);
             }
-            claim_paths(volume, &source, "downwardAPI", &mut paths, errors);
+            claim_paths(volume, &item, "downwardAPI", &mut paths, errors);
         }
         if source.has("serviceAccountToken") {
             let token = source.field("serviceAccountToken");
@@ -62,7 +63,7 @@ fn claim_paths<'a>(
     volume: &View<'_>,
     source: &View<'a>,
     kind: &str,
-    paths: &mut HashSet<&'a str>,
+    paths: &mut SmallSet<&'a str>,
     errors: &mut ErrorList,
 ) {
     let projection = source.get(kind).and_then(Value::as_object);

@@ -1,48 +1,60 @@
 //! Containers: amounts, variables and ports.
 
-use std::collections::{HashMap, HashSet};
-
 use rhumb_meta::gotext;
 
-use super::{WARNINGS_MAX, shown, whole_bytes};
+use super::{WARNINGS_MAX, whole_bytes};
 use crate::View;
-use crate::pods::each_container;
+use crate::pods::CONTAINER_LISTS;
+use crate::small::{SmallMap, SmallSet};
 
 /// With how many ports of the same number another one is compared.
 const PORTS_COMPARED_MAX: usize = 64;
 
 pub(super) fn warn(spec: &View<'_>, warnings: &mut Vec<String>) {
-    each_container(spec, |container| {
+    // All views are kept, so that what is said of one port can name another.
+    let [before, running, later] = CONTAINER_LISTS;
+    let lists = [spec.field(before), spec.field(running), spec.field(later)];
+    let containers = all_items(&lists);
+    for container in &containers {
         let resources = container.field("resources");
+        let (limits, requests) = (resources.field("limits"), resources.field("requests"));
         for resource in ["memory", "ephemeral-storage"] {
-            for list in ["limits", "requests"] {
-                whole_bytes(&resources.field(list).key(resource), warnings);
+            for list in [&limits, &requests] {
+                whole_bytes(&list.key(resource), warnings);
             }
         }
         hidden_variables(&container.field("env"), warnings);
-    });
-    let mut known = Ports::default();
-    each_container(spec, |container| {
-        for port in container.field("ports").items() {
-            known.add(&port, warnings);
-        }
-    });
-    let mut names: HashMap<String, String> = HashMap::new();
-    each_container(spec, |container| {
-        for port in container.field("ports").items() {
-            repeated_name(&port, &mut names, warnings);
-        }
-    });
+    }
+    let lists = containers.iter().map(|container| container.field("ports"));
+    let lists: Vec<View<'_>> = lists.collect();
+    let ports = all_items(&lists);
+    let mut known = Ports::new();
+    for port in &ports {
+        compare(port, &mut known, warnings);
+    }
+    let mut names = SmallMap::new();
+    for port in &ports {
+        repeated_name(port, &mut names, warnings);
+    }
+}
+
+fn all_items<'a>(lists: &'a [View<'a>]) -> Vec<View<'a>> {
+    let mut items = Vec::new();
+    for list in lists {
+        items.extend(list.items());
+    }
+    items
 }
 
 /// A variable that is set again hides the first, unless it is made from it.
 fn hidden_variables(variables: &View<'_>, warnings: &mut Vec<String>) {
-    let mut known = HashSet::new();
+    let mut known = SmallSet::with_capacity(variables.len());
     for variable in variables.items() {
-        let (name, value) = (variable.text("name"), variable.text("value"));
+        let name = variable.text("name");
         if known.insert(name) {
             continue;
         }
+        let value = variable.text("value");
         let reference = format!("$({name})");
         let is_made_from_it = value.contains(&reference) && value != reference;
         if variable.has("valueFrom") || !is_made_from_it {
@@ -55,53 +67,53 @@ fn hidden_variables(variables: &View<'_>, warnings: &mut Vec<String>) {
     }
 }
 
+/// A port, and what of the host's it takes.
 #[derive(Debug)]
-struct Port {
-    path: String,
-    host_ip: String,
+struct Port<'a> {
+    view: &'a View<'a>,
+    host_ip: &'a str,
     host_port: i64,
 }
 
 /// The ports seen so far, by number and protocol.
-#[derive(Debug, Default)]
-struct Ports(HashMap<(i64, String), Vec<Port>>);
+type Ports<'a> = SmallMap<(i64, &'a str), Vec<Port<'a>>>;
 
-impl Ports {
-    fn add(&mut self, view: &View<'_>, warnings: &mut Vec<String>) {
-        let port = Port {
-            path: shown(view.path()),
-            host_ip: view.text("hostIP").to_owned(),
-            host_port: view.number("hostPort"),
-        };
-        let (number, protocol) = (view.number("containerPort"), view.text("protocol"));
-        if !port.host_ip.is_empty() && port.host_port == 0 {
+/// Compares a port with those before it.
+fn compare<'a>(view: &'a View<'a>, known: &mut Ports<'a>, warnings: &mut Vec<String>) {
+    let port = Port {
+        view,
+        host_ip: view.text("hostIP"),
+        host_port: view.number("hostPort"),
+    };
+    let (number, protocol) = (view.number("containerPort"), view.text("protocol"));
+    if !port.host_ip.is_empty() && port.host_port == 0 {
+        warnings.push(format!(
+            "{}: hostIP set without hostPort: {{Name:{} HostPort:0 ContainerPort:{number} Protocol:{protocol} HostIP:{}}}",
+            view.path(),
+            view.text("name"),
+            port.host_ip
+        ));
+    }
+    let others = known.get_or_default((number, protocol));
+    for other in others.iter() {
+        if warnings.len() >= WARNINGS_MAX {
+            return;
+        }
+        if let Some(relation) = port.relation(other) {
             warnings.push(format!(
-                "{}: hostIP set without hostPort: {{Name:{} HostPort:0 ContainerPort:{number} Protocol:{protocol} HostIP:{}}}",
-                port.path,
-                view.text("name"),
-                port.host_ip
+                "{}: {relation} port definition with {}",
+                view.path(),
+                other.view.path()
             ));
         }
-        let others = self.0.entry((number, protocol.to_owned())).or_default();
-        for other in others.iter() {
-            if warnings.len() >= WARNINGS_MAX {
-                return;
-            }
-            if let Some(relation) = port.relation(other) {
-                warnings.push(format!(
-                    "{}: {relation} port definition with {}",
-                    port.path, other.path
-                ));
-            }
-        }
-        if others.len() < PORTS_COMPARED_MAX {
-            others.push(port);
-        }
+    }
+    if others.len() < PORTS_COMPARED_MAX {
+        others.push(port);
     }
 }
 
-impl Port {
-    fn relation(&self, other: &Port) -> Option<&'static str> {
+impl Port<'_> {
+    fn relation(&self, other: &Port<'_>) -> Option<&'static str> {
         let same_port = self.host_port == other.host_port;
         if same_port && self.host_ip == other.host_ip {
             Some("duplicate")
@@ -115,19 +127,23 @@ impl Port {
     }
 }
 
-fn repeated_name(port: &View<'_>, names: &mut HashMap<String, String>, warnings: &mut Vec<String>) {
+fn repeated_name<'a>(
+    port: &'a View<'a>,
+    names: &mut SmallMap<&'a str, &'a View<'a>>,
+    warnings: &mut Vec<String>,
+) {
     let name = port.text("name");
     if name.is_empty() {
         return;
     }
-    match names.get(name) {
-        Some(other) => warnings.push(format!(
-            "{}: duplicate port name {} with {other}, services and probes that select ports by name will use {other}",
-            port.path(),
-            gotext::quote(name)
-        )),
-        None => {
-            names.insert(name.to_owned(), shown(port.path()));
-        }
-    }
+    let Some(other) = names.get(&name) else {
+        names.insert(name, port);
+        return;
+    };
+    let other = other.path();
+    warnings.push(format!(
+        "{}: duplicate port name {} with {other}, services and probes that select ports by name will use {other}",
+        port.path(),
+        gotext::quote(name)
+    ));
 }

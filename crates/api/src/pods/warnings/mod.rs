@@ -3,14 +3,13 @@
 mod containers;
 mod volumes;
 
-use std::collections::HashSet;
 use std::net::Ipv6Addr;
 
-use rhumb_meta::field::Path;
 use rhumb_meta::{Quantity, gotext, validation};
 
 use super::{annotations, each_container};
 use crate::View;
+use crate::small::SmallSet;
 
 /// Labels of nodes that others took the place of, and what to say of them.
 const OLD_NODE_LABELS: &[(&str, &str)] = &[
@@ -82,6 +81,8 @@ pub fn pod_warnings(pod: &View<'_>, warnings: &mut Vec<String>) {
 /// What to say of a template, or of the parts of a pod that a template has as well.
 pub fn template_warnings(template: &View<'_>, warnings: &mut Vec<String>) {
     let (metadata, spec) = (template.field("metadata"), template.field("spec"));
+    let index = spec.index();
+    let spec = spec.with(&index);
     let notes = metadata.field("annotations");
     node_labels(&spec, warnings);
     spread(&spec.field("topologySpreadConstraints"), warnings);
@@ -198,7 +199,7 @@ fn affinity_selectors(affinity: &View<'_>, warnings: &mut Vec<String>) {
 
 /// Items of a list that should differ in a field and do not.
 fn repeated(list: &View<'_>, field: &str, warnings: &mut Vec<String>) {
-    let mut known = HashSet::new();
+    let mut known = SmallSet::new();
     for item in list.items() {
         let value = item.text(field);
         if !known.insert(value) {
@@ -230,6 +231,9 @@ fn old_profiles(notes: &View<'_>, spec: &View<'_>, warnings: &mut Vec<String>) {
     if notes.has(annotations::SECCOMP_POD) && !context.has("seccompProfile") {
         let path = notes.path().key(annotations::SECCOMP_POD);
         warnings.push(format!("{path}: {seccomp}"));
+    }
+    if !annotations::are_any_of_containers(notes) {
+        return;
     }
     each_container(spec, |container| {
         let own = container.field("securityContext");
@@ -279,9 +283,4 @@ fn canonical_address(view: &View<'_>, warnings: &mut Vec<String>) {
             gotext::quote(&canonical)
         ));
     }
-}
-
-/// A path as text, to be kept beyond the view it came from.
-fn shown(path: &Path<'_>) -> String {
-    path.to_string()
 }

@@ -1,6 +1,9 @@
 //! Volumes that do nothing any more, and files that hide each other.
 
+use std::fmt;
+
 use rhumb_meta::gotext;
+use serde_json::Value;
 
 use super::{WARNINGS_MAX, whole_bytes};
 use crate::View;
@@ -56,13 +59,23 @@ const OLD_SOURCES: &[(&str, &str, &str)] = &[
     ),
 ];
 
+/// The sources that put files at paths of their own.
+const FILE_SOURCES: [&str; 4] = ["configMap", "secret", "downwardAPI", "projected"];
+
 pub(super) fn warn(volumes: &View<'_>, warnings: &mut Vec<String>) {
+    let mut has_files = false;
     for volume in volumes.items() {
+        let index = volume.index();
+        let volume = volume.with(&index);
+        has_files |= FILE_SOURCES.iter().any(|source| volume.has(source));
         for (field, shown, message) in OLD_SOURCES {
             if volume.has(field) {
                 let path = volume.path().child(shown);
                 warnings.push(format!("{path}: {message}"));
             }
+        }
+        if !volume.has("ephemeral") {
+            continue;
         }
         let ephemeral = volume.field("ephemeral");
         let template = ephemeral.field("volumeClaimTemplate");
@@ -72,25 +85,49 @@ pub(super) fn warn(volumes: &View<'_>, warnings: &mut Vec<String>) {
             whole_bytes(&resources.field(list).key("storage"), warnings);
         }
     }
-    for volume in volumes.items() {
-        overlaps(&volume, warnings);
+    if has_files {
+        for volume in volumes.items() {
+            overlaps(&volume, warnings);
+        }
+    }
+}
+
+/// Where files come from, as warnings show it.
+#[derive(Debug, Clone, Copy)]
+struct Source<'a> {
+    kind: &'static str,
+    /// The name of the object they are in, if they are in one.
+    object: Option<&'a str>,
+}
+
+impl fmt::Display for Source<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind)?;
+        match self.object {
+            Some(object) => write!(f, " {}", gotext::quote(object)),
+            None => Ok(()),
+        }
     }
 }
 
 /// A file of a volume, and the source it comes from if the volume has several.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 struct File<'a> {
     path: &'a str,
-    source: String,
+    source: Option<Source<'a>>,
 }
 
-impl File<'_> {
+impl<'a> File<'a> {
+    fn new(path: &'a str, source: Option<Source<'a>>) -> Self {
+        let path = path.trim_end_matches('/');
+        File { path, source }
+    }
+
     fn shown(&self) -> String {
         let path = gotext::quote(self.path);
-        if self.source.is_empty() {
-            path.to_string()
-        } else {
-            format!("{path} ({})", self.source)
+        match self.source {
+            None => path.to_string(),
+            Some(source) => format!("{path} ({source})"),
         }
     }
 
@@ -106,76 +143,85 @@ fn is_within(path: &str, directory: &str) -> bool {
 }
 
 fn overlaps(volume: &View<'_>, warnings: &mut Vec<String>) {
-    let name = gotext::quote(volume.text("name"));
-    for (kind, shown, object) in [
-        ("configMap", "ConfigMap", "name"),
-        ("secret", "Secret", "secretName"),
-        ("downwardAPI", "DownwardAPI", ""),
+    let index = volume.index();
+    let volume = volume.with(&index);
+    let name = volume.text("name");
+    for (field, kind, object) in [
+        ("configMap", "ConfigMap", Some("name")),
+        ("secret", "Secret", Some("secretName")),
+        ("downwardAPI", "DownwardAPI", None),
     ] {
-        let source = volume.field(kind);
-        let items = source.field("items");
-        let mut files = Vec::new();
-        for item in items.items() {
-            add_items(&mut files, item.text("path"), "");
+        if !volume.has(field) {
+            continue;
         }
-        let described = described(shown, source.text(object));
-        compare(&files, 0, &format!("volume {name} ({described})"), warnings);
+        let source = volume.field(field);
+        let list = source.field("items");
+        let items: Vec<View<'_>> = list.items().collect();
+        let files = items.iter().map(|item| File::new(item.text("path"), None));
+        let files: Vec<File<'_>> = files.collect();
+        let object = object.map(|field| source.text(field));
+        compare(&files, 0, (name, Source { kind, object }), warnings);
     }
-    let projected = volume.field("projected");
-    let sources = projected.field("sources");
+    if volume.has("projected") {
+        projected_overlaps(name, &volume.field("projected"), warnings);
+    }
+}
+
+fn projected_overlaps(volume: &str, projected: &View<'_>, warnings: &mut Vec<String>) {
+    let as_whole = Source {
+        kind: "Projected",
+        object: None,
+    };
+    let list = projected.field("sources");
+    let sources: Vec<View<'_>> = list.items().collect();
     let mut files = Vec::new();
-    for source in sources.items() {
+    for source in &sources {
         if source.is_empty() {
-            warnings.push(format!("volume {name} (Projected) has no sources provided"));
+            let name = gotext::quote(volume);
+            warnings.push(format!(
+                "volume {name} ({as_whole}) has no sources provided"
+            ));
         }
         let known = files.len();
-        projected_files(&source, &mut files);
-        let volume = format!("volume {name} (Projected)");
-        compare(&files, known, &volume, warnings);
+        projected_files(source, &mut files);
+        compare(&files, known, (volume, as_whole), warnings);
     }
-}
-
-fn described(kind: &str, name: &str) -> String {
-    if kind == "DownwardAPI" {
-        kind.to_owned()
-    } else {
-        format!("{kind} {}", gotext::quote(name))
-    }
-}
-
-fn add_items<'a>(files: &mut Vec<File<'a>>, path: &'a str, source: &str) {
-    let path = path.trim_end_matches('/');
-    files.push(File {
-        path,
-        source: source.to_owned(),
-    });
 }
 
 fn projected_files<'a>(source: &View<'a>, files: &mut Vec<File<'a>>) {
-    for (kind, shown) in [
+    let text = |value: Option<&'a Value>| value.and_then(Value::as_str).unwrap_or_default();
+    for (field, kind) in [
         ("configMap", "ConfigMap"),
         ("secret", "Secret"),
         ("downwardAPI", "DownwardAPI"),
     ] {
-        let Some(projection) = source.get(kind) else {
+        let Some(projection) = source.get(field) else {
             continue;
         };
-        let name = projection.get("name").and_then(|name| name.as_str());
-        let described = described(shown, name.unwrap_or_default());
-        let items = projection.get("items").and_then(|items| items.as_array());
+        let is_of_object = kind != "DownwardAPI";
+        let object = is_of_object.then(|| text(projection.get("name")));
+        let items = projection.get("items").and_then(Value::as_array);
         for item in items.into_iter().flatten() {
-            let path = item.get("path").and_then(|path| path.as_str());
-            add_items(files, path.unwrap_or_default(), &described);
+            let source = Source { kind, object };
+            files.push(File::new(text(item.get("path")), Some(source)));
         }
     }
     if let Some(token) = source.get("serviceAccountToken") {
-        let path = token.get("path").and_then(|path| path.as_str());
-        add_items(files, path.unwrap_or_default(), "ServiceAccountToken");
+        let source = Source {
+            kind: "ServiceAccountToken",
+            object: None,
+        };
+        files.push(File::new(text(token.get("path")), Some(source)));
     }
 }
 
-/// Compares files with those before them, but for the first ones, which were compared already.
-fn compare(files: &[File<'_>], compared: usize, volume: &str, warnings: &mut Vec<String>) {
+/// Compares files of a volume with those before them, but for the first ones, which were compared already.
+fn compare(
+    files: &[File<'_>],
+    compared: usize,
+    (volume, source): (&str, Source<'_>),
+    warnings: &mut Vec<String>,
+) {
     for (index, file) in files.iter().enumerate().skip(compared) {
         let earlier = files.iter().take(index.min(PATHS_COMPARED_MAX));
         for other in earlier.filter(|other| !other.path.is_empty() && !file.path.is_empty()) {
@@ -184,7 +230,8 @@ fn compare(files: &[File<'_>], compared: usize, volume: &str, warnings: &mut Vec
             }
             if file.overlaps(other) {
                 warnings.push(format!(
-                    "{volume}: overlapping paths: {} with {}",
+                    "volume {} ({source}): overlapping paths: {} with {}",
+                    gotext::quote(volume),
                     file.shown(),
                     other.shown()
                 ));
