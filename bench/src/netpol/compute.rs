@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::cluster::{Cluster, namespace, node_name, policy_name};
 use crate::servers::{cpu_of, peak_resident_bytes};
 
-/// So many objects are read before the engine is given them, and let go of after: that is not what is measured.
+/// So many objects are read before the engine is given them: reading is not what is measured.
 const BATCH: usize = 1000;
 
 /// A size that others have published figures for, or that is wanted.
@@ -90,13 +90,13 @@ pub(super) fn run_here(size: Size, view: View) -> Result<()> {
     let idle = peak_resident_bytes(own).context("no /proc")?;
     let mut engine = Engine::new(scope, Knowledge::all());
     let mut spent = Duration::ZERO;
-    spent += feed(cluster.namespaces(), |it: &Namespace| {
-        engine.set_namespace(it);
+    spent += feed(cluster.namespaces(), |it: Namespace| {
+        engine.set_namespace(&it);
     })?;
-    spent += feed(cluster.policies(), |it: &NetworkPolicy| {
-        engine.set_policy(it);
+    spent += feed(cluster.policies(), |it: NetworkPolicy| {
+        engine.set_policy(&it);
     })?;
-    spent += feed(cluster.pods(), |it: &Pod| engine.set_pod(it))?;
+    spent += feed(cluster.pods(), |it: Pod| engine.set_pod(&it))?;
     let before = own_cpu()?;
     let found = match view {
         View::Cluster => selected(&engine, &cluster),
@@ -129,7 +129,7 @@ fn own_cpu() -> Result<Duration> {
 /// Hands all objects over, and says how long the engine took.
 fn feed<K: DeserializeOwned>(
     objects: impl Iterator<Item = Value>,
-    mut take: impl FnMut(&K),
+    mut take: impl FnMut(K),
 ) -> Result<Duration> {
     let mut spent = Duration::ZERO;
     let mut objects = objects.peekable();
@@ -139,7 +139,7 @@ fn feed<K: DeserializeOwned>(
             .map(serde_json::from_value)
             .collect::<Result<_, _>>()?;
         let before = own_cpu()?;
-        batch.iter().for_each(&mut take);
+        batch.into_iter().for_each(&mut take);
         spent += own_cpu()?.saturating_sub(before);
     }
     Ok(spent)
