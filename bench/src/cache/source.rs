@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use rhumb_cache::{Entry as Cached, Projection, ProjectionError, Projector};
+use rhumb_cache::{Entry as Cached, Projection, ProjectionError, Projector, Texts};
 use rhumb_meta::ObjectKey;
 use rhumb_store::{
     Change, ChangeEvent, ChangeSet, ChangeStream, Entry, Key, Page, Range, Result, Revision, Store,
@@ -170,13 +170,14 @@ impl Projector for Label {
         _: &ObjectKey,
         stored: &Bytes,
         _: Revision,
+        texts: &mut Texts,
     ) -> Result<Projection, ProjectionError> {
         let end = stored.iter().position(|&byte| byte == b';');
         let label = std::str::from_utf8(&stored[..end.unwrap_or_default()]);
         let label = label.map_err(|error| ProjectionError(error.to_string()))?;
         Ok(Projection {
             json: stored.clone(),
-            labels: vec![("app".to_owned(), label.to_owned())],
+            labels: vec![(texts.text("app"), texts.text(label))],
             fields: Vec::new(),
         })
     }
