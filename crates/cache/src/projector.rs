@@ -16,7 +16,8 @@ pub trait Projector: Debug + Send + Sync + 'static {
     /// may ask for beside `metadata.name` and `metadata.namespace`, which the cache knows by itself.
     fn fields(&self) -> &[Arc<str>];
 
-    /// What is served of an object, its labels and fields by way of `texts`. `revision` is that of its last change, to be shown as its resourceVersion.
+    /// What is served of an object, its labels and fields by way of `texts`. `revision` is that of its last change, to be
+    /// shown as its resourceVersion.
     fn project(
         &self,
         key: &ObjectKey,
@@ -35,7 +36,7 @@ pub trait Projector: Debug + Send + Sync + 'static {
 pub struct Projection {
     /// The whole object as it is sent to clients, its resourceVersion included.
     pub json: Bytes,
-    /// In any order; the cache sorts them.
+    /// In any order, each key once; the cache sorts them.
     pub labels: Vec<(Arc<str>, Arc<str>)>,
     /// One value for each of [`Projector::fields`]. What is missing at the end counts as empty.
     pub fields: Vec<Arc<str>>,

@@ -144,7 +144,8 @@ impl Socket {
         Ok(answer)
     }
 
-    /// The bodies of the answers, one after the other; they are messages. Fails if there is no such object.
+    /// The bodies of the answers, one after the other; they are messages. Fails if there is no such object, and if what
+    /// there is does not come to its end.
     pub(crate) fn ask(&mut self, request: &Request) -> io::Result<Vec<u8>> {
         self.send(request.0.as_bytes())?;
         let mut all = Vec::new();
@@ -158,10 +159,10 @@ impl Socket {
             }
             all.extend_from_slice(datagram);
             if is_end {
-                break;
+                return Ok(all);
             }
         }
-        Ok(all)
+        Err(io::ErrorKind::UnexpectedEof.into())
     }
 
     /// All of it is one datagram: of a batch that came in pieces the kernel would forget each.

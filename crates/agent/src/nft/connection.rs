@@ -97,12 +97,14 @@ impl Connection {
         self.exchange(move |socket| match socket.ask(&request) {
             Ok(answer) => Ok(Some(answer)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Error::Silent),
             Err(error) => Err(Error::Send(error)),
         })
         .await
     }
 
-    /// The kernel works while it is told, which may take long: not on a thread that others wait for.
+    /// The kernel works while it is told, which may take long: not on a thread that others wait for. What takes longer than
+    /// it may is not stopped by that; whatever comes next waits for its end.
     async fn exchange<T: Send + 'static>(
         &self,
         with: impl FnOnce(&mut Socket) -> Result<T, Error> + Send + 'static,

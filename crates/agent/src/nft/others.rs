@@ -60,8 +60,9 @@ impl Others {
             let Ok(mut ready) = self.socket.readable_mut().await else {
                 return std::future::pending().await;
             };
-            if self.heard.read(ready.get_inner_mut()) {
-                ready.clear_ready();
+            match self.heard.read(ready.get_inner_mut()) {
+                true => ready.clear_ready(),
+                false => tokio::task::yield_now().await,
             }
         }
     }
@@ -120,12 +121,10 @@ impl Heard {
     /// The end of a transaction may be among it: what has begun counts as done.
     fn lose(&mut self) {
         let is_touched = std::mem::take(&mut self.is_touched);
-        let news = if is_touched {
-            News::Changed
-        } else {
-            News::Lost
+        self.news = match is_touched {
+            true => Some(News::Changed),
+            false => self.news.or(Some(News::Lost)),
         };
-        self.news = Some(self.news.unwrap_or(news));
     }
 }
 
@@ -229,5 +228,11 @@ mod tests {
         assert_eq!(touched.news, Some(News::Changed));
         touched.lose();
         assert_eq!(touched.news, Some(News::Changed));
+        // What is known to have happened is more than that something is lost.
+        let mut later = heard(&[]);
+        later.lose();
+        Messages(&about(OTHER, NEW_RULE)).for_each(|message| later.hear(&message));
+        later.lose();
+        assert_eq!(later.news, Some(News::Changed));
     }
 }

@@ -180,7 +180,9 @@ impl Core<'_> {
             tracing::error!(%error, "the kernel does not take the rules and has those from before; it is tried again");
         }
         self.retry_at = Some(now + wait);
-        if let Ok(false) = self.kernel.exists().await {
+        // A kernel that is still at work would not answer this either.
+        let is_at_work = matches!(error, nft::Error::TimedOut(_));
+        if !is_at_work && let Ok(false) = self.kernel.exists().await {
             self.statement.note_applied(std::iter::empty());
         }
         self.statement.note_kernel(Some(error.to_string()));

@@ -64,8 +64,8 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Changes nothing in the kernel that the connection leads to. If this node cannot have rules, the server is told so: an earlier report would
-    /// say that it has.
+    /// Changes nothing in the kernel that the connection leads to. If this node cannot have rules, the server is told so:
+    /// an earlier report would say that it has.
     pub async fn prepare(
         options: Options,
         connection: Result<Connection, nft::Error>,

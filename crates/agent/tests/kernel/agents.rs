@@ -51,6 +51,15 @@ impl Server {
         server
     }
 
+    /// One with a pod and a policy about it, which takes reports.
+    pub(crate) fn with_a_policy() -> Server {
+        Server::new(|state| {
+            state.pods = vec![pod("p", "10.1.0.2")];
+            state.policies = vec![policy("q", 1)];
+            state.has_report = true;
+        })
+    }
+
     pub(crate) fn with<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
         look(&mut self.0.lock().unwrap())
     }

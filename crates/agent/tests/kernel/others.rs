@@ -14,11 +14,7 @@ async fn rules_that_somebody_else_flushes_are_back_soon() {
         return;
     }
     let namespace = Namespace::new();
-    let server = Server::new(|state| {
-        state.pods = vec![pod("p", "10.1.0.2")];
-        state.policies = vec![policy("q", 1)];
-        state.has_report = true;
-    });
+    let server = Server::with_a_policy();
     let agent = Running::start(&server, &namespace).await;
     until_reports(&server, "a report", is_well).await;
     let told = server.reports().len();
@@ -61,12 +57,8 @@ async fn what_others_change_is_changed_back_at_once() {
         "flush ruleset",
     ] {
         let namespace = Namespace::new();
-        let server = Server::new(|state| {
-            state.pods = vec![pod("p", "10.1.0.2")];
-            state.policies = vec![policy("q", 1)];
-            state.nodes = vec![node()];
-            state.has_report = true;
-        });
+        let server = Server::with_a_policy();
+        server.with(|state| state.nodes = vec![node()]);
         // It is not looked for.
         let agent = Running::inspecting(&server, &namespace, PATIENCE * 10).await;
         until_reports(&server, "a report", is_well).await;
@@ -97,11 +89,7 @@ async fn one_who_goes_on_changing_elements_is_answered_and_told_of() {
         return;
     }
     let namespace = Namespace::new();
-    let server = Server::new(|state| {
-        state.pods = vec![pod("p", "10.1.0.2")];
-        state.policies = vec![policy("q", 1)];
-        state.has_report = true;
-    });
+    let server = Server::with_a_policy();
     let agent = Running::start(&server, &namespace).await;
     until_reports(&server, "a report", is_well).await;
     let rules = namespace.rules();

@@ -119,11 +119,7 @@ async fn a_kernel_that_takes_no_rules_is_told_of_and_tried_again() {
         return;
     }
     let namespace = Namespace::new();
-    let server = Server::new(|state| {
-        state.pods = vec![pod("p", "10.1.0.2")];
-        state.policies = vec![policy("q", 1)];
-        state.has_report = true;
-    });
+    let server = Server::with_a_policy();
     let agent = Running::start(&server, &namespace).await;
     until_reports(&server, "applied", |report| {
         report["applied"][0]["name"] == "q"

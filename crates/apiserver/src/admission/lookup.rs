@@ -14,7 +14,7 @@ fn storage<'a>(call: &Call<'a>, group: &str, plural: &str) -> Option<&'a Storage
     call.api.registry.find(group, plural)?.storage.as_ref()
 }
 
-fn tree(storage: &Storage, entry: &Entry) -> Result<Arc<Object>, Status> {
+fn tree(storage: &Storage, entry: &Arc<Entry>) -> Result<Arc<Object>, Status> {
     storage.trees.of(entry).map_err(Status::internal_error)
 }
 

@@ -99,17 +99,14 @@ impl Call<'_> {
         expected: Expected<'_>,
         options: Options,
     ) -> Result<Decoded, Misfit> {
+        let decode_as =
+            |schema: TypeId| rhumb_schema::decode_json(self.api.table, schema, body, options);
         // Nearly all bodies are what they should be, and say so: then one look is enough.
-        let expect = rhumb_schema::decode_json(self.api.table, expected.schema, body, options);
-        if let Ok(decoded) = &expect
-            && says_it_is(&decoded.object, expected)
-        {
-            return expect.map_err(|error| Misfit::Unrecognized(error.to_string()));
+        match decode_as(expected.schema) {
+            Ok(decoded) if says_it_is(&decoded.object, expected) => return Ok(decoded),
+            _ => {}
         }
-        let decode = |schema: TypeId| {
-            rhumb_schema::decode_json(self.api.table, schema, body, options)
-                .map_err(|error| error.to_string())
-        };
+        let decode = |schema: TypeId| decode_as(schema).map_err(|error| error.to_string());
         // What is wrong with a body that names no kind, the decoder says in Go's words.
         let found = match serde_json::from_slice::<TypeMeta>(body) {
             Ok(found) if body.trim_ascii_start().starts_with(b"{") => found,

@@ -43,20 +43,23 @@ pub(crate) type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
 pub(crate) type IdSet<I> = HashSet<I, BuildHasherDefault<IdHasher>>;
 
 /// Spreads what others choose, mostly short words, by a multiplication for every eight bytes. It begins with a number that
-/// nobody knows, without which nobody can tell what collides.
+/// nobody knows and multiplies by another, without which nobody can tell what collides.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct WordHasher(u64);
+pub(crate) struct WordHasher {
+    state: u64,
+    multiplier: u64,
+}
 
 impl WordHasher {
     fn mix(&mut self, number: u64) {
-        let product = u128::from(self.0 ^ number) * u128::from(MULTIPLIER);
-        self.0 = (product as u64) ^ ((product >> 64) as u64);
+        let product = u128::from(self.state ^ number) * u128::from(self.multiplier);
+        self.state = (product as u64) ^ ((product >> 64) as u64);
     }
 }
 
 impl Hasher for WordHasher {
     fn finish(&self) -> u64 {
-        self.0
+        self.state
     }
 
     fn write(&mut self, bytes: &[u8]) {
@@ -88,11 +91,15 @@ impl Hasher for WordHasher {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Secret(u64);
+pub(crate) struct Secret(WordHasher);
 
 impl Default for Secret {
     fn default() -> Self {
-        Secret(RandomState::new().hash_one(MULTIPLIER))
+        let random = RandomState::new();
+        Secret(WordHasher {
+            state: random.hash_one(0),
+            multiplier: random.hash_one(1) | 1,
+        })
     }
 }
 
@@ -100,7 +107,7 @@ impl BuildHasher for Secret {
     type Hasher = WordHasher;
 
     fn build_hasher(&self) -> WordHasher {
-        WordHasher(self.0)
+        self.0
     }
 }
 
