@@ -155,7 +155,7 @@ fn what_only_this_server_has_is_described_too() {
             found += 1;
         }
     }
-    assert_eq!(found, 24);
+    assert_eq!(found, 25);
     let prefix = "io.k8s.api.admissionregistration.v1";
     let third = v3("apis/admissionregistration.k8s.io/v1");
     for definitions in [&v2()["definitions"], &third["components"]["schemas"]] {

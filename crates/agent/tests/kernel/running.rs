@@ -60,6 +60,7 @@ async fn nothing_is_written_before_all_has_been_seen_and_nothing_is_reported_bef
     server.with(|state| state.hidden.clear());
     let report = until_reports(&server, "a report", is_well).await;
     assert_eq!(agent.metrics.missing(), None);
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let expected = json!({
         "apiVersion": "networking.rhumb.dev/v1alpha1",
         "kind": "NetworkPolicyNode",
@@ -68,6 +69,7 @@ async fn nothing_is_written_before_all_has_been_seen_and_nothing_is_reported_bef
             "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": "node-uid"}],
         },
         "agent": "test",
+        "bootID": boot.trim(),
         "versions": ["1.3", "1.8"],
         "unimplemented": report["unimplemented"],
         "applied": [{"namespace": "a", "name": "q", "uid": "q", "generation": 3}],
