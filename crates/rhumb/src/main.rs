@@ -34,10 +34,6 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// A request makes and drops hundreds of small objects (decision 9).
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// A Kubernetes control plane in one binary, built around selection.
 #[derive(Parser)]
 #[command(version, max_term_width = 100)]
