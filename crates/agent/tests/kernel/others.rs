@@ -3,9 +3,7 @@
 use serde_json::Value;
 use tokio::time::sleep;
 
-use crate::agents::{
-    PATIENCE, Running, Server, TICK, is_well, node, pod, policy, until, until_reports,
-};
+use crate::agents::{PATIENCE, Running, Server, TICK, is_well, node, until, until_reports};
 use crate::namespace::{Namespace, is_root};
 
 #[tokio::test]
