@@ -69,8 +69,9 @@ impl Projector for Projection {
         let labels = labels.map(|(key, value)| (texts.text(key), texts.text(value)));
         let labels = labels.collect();
         let fields = outlined.fields().map(|value| texts.text(&value)).collect();
+        drop(outlined);
         Ok(rhumb_cache::Projection {
-            json: json.clone(),
+            json,
             labels,
             fields,
         })

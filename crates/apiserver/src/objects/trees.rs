@@ -71,3 +71,50 @@ fn make_room(read: &mut HashMap<ObjectKey, Tree>) {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::{Server, Setup};
+
+    #[tokio::test]
+    async fn an_object_is_read_once_until_it_changes() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let server = Server::open(directory.path(), Setup::default()).await;
+        let path = "/api/v1/namespaces/default";
+        let storage = server.api.registry.find("", "namespaces");
+        let storage = storage.and_then(|namespaces| namespaces.storage.as_ref());
+        let (storage, trees) = (storage.expect("they are stored"), Trees::default());
+        let key = ObjectKey::cluster("default").expect("a name");
+        let read = || {
+            let entry = storage.cache.get(&key).expect("an object");
+            trees.of(&entry.expect("it is there")).expect("JSON")
+        };
+        let first = read();
+        assert!(Arc::ptr_eq(&first, &read()));
+        let (_, mut namespace) = server.get(path).await;
+        namespace["metadata"]["labels"]["team"] = json!("a");
+        let (code, _) = server.ask(Method::PUT, path, namespace).await;
+        assert_eq!(code, 200);
+        let second = read();
+        assert_eq!(second["metadata"]["labels"]["team"], "a");
+        assert!(Arc::ptr_eq(&second, &read()));
+        server.close().await;
+    }
+
+    #[test]
+    fn those_that_are_gone_leave_first() {
+        let gone = || Tree {
+            entry: Weak::new(),
+            object: Arc::default(),
+        };
+        let key = |at: usize| ObjectKey::cluster(&format!("n{at}")).expect("a name");
+        let mut read: HashMap<ObjectKey, Tree> =
+            (0..TREES_MAX).map(|at| (key(at), gone())).collect();
+        make_room(&mut read);
+        assert!(read.is_empty());
+    }
+}
