@@ -99,7 +99,6 @@ async fn measure(directory: &Path) -> Result<()> {
 /// Hardly any caches, so that what is measured is what every key needs.
 fn small() -> Options {
     Options {
-        page_cache_bytes: 1 << 20,
         recent_changes_bytes: 1 << 10,
         ..Options::default()
     }

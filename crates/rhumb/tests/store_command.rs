@@ -121,7 +121,7 @@ async fn what_is_damaged_is_named_and_can_be_given_up() {
     let put = Transaction::new().put("/registry/secrets/a/b", "unmistakable", Expect::Absent);
     store.commit(put).await.expect("a write");
     store.close().await;
-    let file = data.join("store.redb");
+    let file = data.join("log/00000000000000000002.log");
     let bytes = std::fs::read(&file).expect("the file");
     let text = bytes
         .iter()

@@ -9,7 +9,7 @@ mod simulated_disk;
 use rhumb_store::embedded::{Embedded, Options, Retention};
 use rhumb_store::{Error, Expect, Range, Revision, Store, Transaction};
 use rhumb_store_conformance::Random;
-use simulated_disk::{Operation, SimulatedDisk, after_crash, carry_out};
+use simulated_disk::{Image, Operation, SimulatedDisk, after_crash};
 
 const COMMITS: usize = 60;
 
@@ -22,7 +22,8 @@ struct Acknowledged {
 
 fn options() -> Options {
     Options {
-        page_cache_bytes: 1 << 20,
+        // So that segments are begun and packed all the time.
+        segment_bytes: 8 * 1024,
         retention: Retention {
             revisions_max: 20,
             ..Retention::default()
@@ -76,8 +77,8 @@ async fn workload(disk: &SimulatedDisk) -> Vec<Acknowledged> {
 }
 
 /// The store on `image` must hold exactly one state of the history, and none before the last one that was
-/// acknowledged by `position`. A refusal to open is allowed only where it is due to a torn header.
-async fn check(image: Vec<u8>, history: &[Acknowledged], position: usize) -> SimulatedDisk {
+/// acknowledged by `position`.
+async fn check(image: Image, history: &[Acknowledged], position: usize) -> SimulatedDisk {
     let disk = SimulatedDisk::with_content(image);
     let store = Embedded::open_on(disk.clone(), options()).await;
     let store = store.unwrap_or_else(|error| panic!("crash after {position}: {error}"));
@@ -111,7 +112,7 @@ async fn every_crash_leaves_all_that_was_acknowledged() {
     for seed in 1..=2 {
         let mut random = Random::new(seed);
         for position in first..=trace.len() {
-            let image = after_crash(&[], &trace, position, &mut random);
+            let image = after_crash(&Image::default(), &trace, position, &mut random);
             check(image, &history, position).await;
         }
     }
@@ -124,7 +125,7 @@ async fn a_crash_during_recovery_leaves_all_that_was_acknowledged() {
     let trace = disk.trace();
     let mut random = Random::new(7);
     for position in (history[0].position..=trace.len()).step_by(5) {
-        let image = after_crash(&[], &trace, position, &mut random);
+        let image = after_crash(&Image::default(), &trace, position, &mut random);
         // Opening the image is the recovery; what it does is recorded, and interrupted once more.
         let recovering = SimulatedDisk::with_content(image.clone());
         let store = Embedded::open_on(recovering.clone(), options())
@@ -138,28 +139,45 @@ async fn a_crash_during_recovery_leaves_all_that_was_acknowledged() {
     }
 }
 
-/// The last write of each commit, cut off after every sector, and the head of the file after every byte.
+/// Writes cut off after every sector, and those of a status, which is overwritten, after every byte.
 #[tokio::test]
 async fn a_torn_write_leaves_all_that_was_acknowledged() {
+    const STATUS_BYTES_MAX: usize = 64;
     let disk = SimulatedDisk::default();
     let history = workload(&disk).await;
     let trace = disk.trace();
-    let mut image = Vec::new();
+    let mut image = Image::default();
+    let mut segments_max = 0;
     for (position, operation) in trace.iter().enumerate() {
         let torn_after: Vec<usize> = match operation {
-            Operation::Write { offset: 0, bytes } => (0..bytes.len().min(512)).step_by(3).collect(),
-            Operation::Write { bytes, .. } if position % 4 == 0 => {
-                (0..bytes.len()).step_by(512).collect()
+            Operation::Write { bytes, .. } if bytes.len() <= STATUS_BYTES_MAX => {
+                (0..bytes.len()).collect()
+            }
+            Operation::Write { bytes, .. } => {
+                (0..bytes.len().min(16 * 1024)).step_by(512).collect()
             }
             _ => Vec::new(),
         };
-        if position >= history[0].position && position % 3 == 0 {
+        if position >= history[0].position {
             for bytes in torn_after {
                 let mut torn = image.clone();
-                carry_out(&mut torn, operation, bytes);
+                torn.carry_out(operation, bytes);
                 check(torn, &history, position).await;
             }
         }
-        carry_out(&mut image, operation, usize::MAX);
+        image.carry_out(operation, usize::MAX);
+        segments_max = segments_max.max(image.segments());
     }
+    assert!(segments_max > 2, "segments were begun: {segments_max}");
+}
+
+/// The workload is only worth something if segments are packed in it.
+#[tokio::test]
+async fn segments_are_packed_amid_the_commits() {
+    let disk = SimulatedDisk::default();
+    workload(&disk).await;
+    let trace = disk.trace();
+    let removed = |operation: &&Operation| matches!(operation, Operation::Remove { .. });
+    let packed = trace.iter().filter(removed).count();
+    assert!(packed > 3, "{packed} segments were packed with others");
 }

@@ -10,6 +10,9 @@ use rhumb_store::embedded::{Embedded, FileError, Options, Retention};
 use rhumb_store::{Error, Expect, Range, Revision, Store, Transaction};
 use tempfile::tempdir;
 
+/// The only segment of a small store.
+const SEGMENT: &str = "log/00000000000000000002.log";
+
 async fn open(path: &Path) -> Result<Embedded, FileError> {
     Embedded::open(path, Options::default()).await
 }
@@ -25,14 +28,20 @@ fn files(path: &Path) -> BTreeMap<String, Vec<u8>> {
     for item in fs::read_dir(path).expect("the directory") {
         let item = item.expect("an item");
         let name = item.file_name().to_string_lossy().into_owned();
-        let content = if item.path().is_dir() {
-            Vec::new()
+        if item.path().is_dir() {
+            let inside = files_below(&item.path(), &name);
+            files.extend(inside);
+            files.insert(name, Vec::new());
         } else {
-            fs::read(item.path()).expect("a file")
-        };
-        files.insert(name, content);
+            files.insert(name, fs::read(item.path()).expect("a file"));
+        }
     }
     files
+}
+
+fn files_below(path: &Path, above: &str) -> BTreeMap<String, Vec<u8>> {
+    let name = |(name, content)| (format!("{above}/{name}"), content);
+    files(path).into_iter().map(name).collect()
 }
 
 /// Opening must be refused with a message that has these words, and change nothing.
@@ -92,25 +101,20 @@ async fn a_foreign_directory_is_refused_and_left_alone() {
 #[tokio::test]
 async fn a_foreign_file_is_refused_and_left_alone() {
     let directory = tempdir().expect("a directory");
-    fs::write(directory.path().join("store.redb"), "SQLite format 3\0").expect("a file");
-    check_refused(directory.path(), &["store.redb", "not a rhumb store"]).await;
+    fs::create_dir(directory.path().join("log")).expect("a folder");
+    fs::write(directory.path().join(SEGMENT), "SQLite format 3\0").expect("a file");
+    check_refused(directory.path(), &[SEGMENT, "not a rhumb store"]).await;
 }
 
+/// A folder of that name may be anybody's.
 #[tokio::test]
-async fn a_database_of_another_program_is_refused_and_left_alone() {
+async fn a_log_of_another_program_is_refused_and_left_alone() {
     let directory = tempdir().expect("a directory");
-    let file = directory.path().join("store.redb");
-    let database = redb::Database::create(&file).expect("a database");
-    let write = database.begin_write().expect("a write");
-    let table: redb::TableDefinition<'_, &str, &str> = redb::TableDefinition::new("theirs");
-    write
-        .open_table(table)
-        .expect("a table")
-        .insert("a", "b")
-        .expect("a row");
-    write.commit().expect("a commit");
-    drop(database);
-    check_refused(directory.path(), &["store.redb", "another program"]).await;
+    fs::create_dir(directory.path().join("log")).expect("a folder");
+    fs::write(directory.path().join("log/messages"), "began\nended\n").expect("a file");
+    check_refused(directory.path(), &["log", "missing"]).await;
+    fs::write(directory.path().join("log/server.log"), "began\nended\n").expect("a file");
+    check_refused(directory.path(), &["log/server.log", "not a rhumb store"]).await;
 }
 
 #[tokio::test]
@@ -121,10 +125,10 @@ async fn an_emptied_file_is_refused_and_left_alone() {
         .expect("a new store")
         .close()
         .await;
-    fs::write(directory.path().join("store.redb"), "").expect("a file");
+    fs::write(directory.path().join(SEGMENT), "").expect("a file");
     check_refused(
         directory.path(),
-        &["store.redb", "is damaged", "empty", "restore"],
+        &[SEGMENT, "is damaged", "empty", "restore"],
     )
     .await;
 }
@@ -137,33 +141,29 @@ async fn a_cut_off_file_is_refused_and_left_alone() {
         put(&store, &format!("/k/{index}"), &"v".repeat(1000)).await;
     }
     store.close().await;
-    let file = directory.path().join("store.redb");
+    let file = directory.path().join(SEGMENT);
     let good = fs::read(&file).expect("the file");
     for length in [10, 100, 4096, good.len() / 2] {
         fs::write(&file, &good[..length]).expect("a file");
-        check_refused(directory.path(), &["store.redb", "is damaged", "restore"]).await;
+        check_refused(directory.path(), &[SEGMENT, "is damaged", "restore"]).await;
     }
 }
 
 #[tokio::test]
-async fn a_store_of_a_later_format_is_refused_and_left_alone() {
+async fn a_store_of_another_format_is_refused_and_left_alone() {
     let directory = tempdir().expect("a directory");
-    open(directory.path())
-        .await
-        .expect("a new store")
-        .close()
-        .await;
-    let database = redb::Database::open(directory.path().join("store.redb")).expect("a database");
-    let write = database.begin_write().expect("a write");
-    let formats: redb::TableDefinition<'_, (), u64> = redb::TableDefinition::new("format");
-    write
-        .open_table(formats)
-        .expect("a table")
-        .insert((), 2)
-        .expect("a row");
-    write.commit().expect("a commit");
-    drop(database);
-    check_refused(directory.path(), &["store.redb", "format 2", "format 1"]).await;
+    fs::write(directory.path().join("store.redb"), "redb").expect("a file of format 1");
+    check_refused(directory.path(), &["store.redb", "format 1", "format 2"]).await;
+
+    let later = tempdir().expect("a directory");
+    open(later.path()).await.expect("a new store").close().await;
+    let file = later.path().join(SEGMENT);
+    let mut bytes = fs::read(&file).expect("the segment");
+    bytes[8] = 3;
+    let crc = crc32fast::hash(&[&bytes[..12], &bytes[16..64]].concat());
+    bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+    fs::write(&file, bytes).expect("the segment");
+    check_refused(later.path(), &[SEGMENT, "format 3", "format 2"]).await;
 }
 
 #[tokio::test]
@@ -201,9 +201,10 @@ async fn the_data_is_readable_by_its_owner_only() {
     open(&existing).await.expect("a new store").close().await;
     for path in [
         "new",
-        "new/store.redb",
+        "new/log",
+        "new/log/00000000000000000002.log",
         "new/LOCK",
-        "existing/store.redb",
+        "existing/log/00000000000000000002.log",
         "backup",
     ] {
         let metadata = fs::metadata(directory.path().join(path)).expect(path);
@@ -215,31 +216,34 @@ async fn the_data_is_readable_by_its_owner_only() {
 #[tokio::test]
 async fn a_crash_while_the_store_is_made_leaves_nothing_in_the_way() {
     let directory = tempdir().expect("a directory");
-    fs::write(directory.path().join("store.redb.new"), "half a database").expect("a file");
+    fs::create_dir(directory.path().join("log.new")).expect("a folder");
+    fs::write(directory.path().join("log.new/half"), "half a log").expect("a file");
     let store = open(directory.path()).await.expect("a new store");
     assert_eq!(
         store.revision().await.expect("the revision"),
         Revision::new(1)
     );
-    assert!(!directory.path().join("store.redb.new").exists());
+    assert!(!directory.path().join("log.new").exists());
 }
 
-/// History goes by count, its room is used again, and the file does not grow with the number of writes.
+/// History goes by count, its room is given back, and the log does not grow with the number of writes.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_file_stays_bounded_however_much_is_written() {
+async fn the_log_stays_bounded_however_much_is_written() {
     const KEYS: usize = 50;
     const ROUNDS: usize = 8;
-    // What may be kept: the history, a tenth more, and what waits to be removed. The file grows by doubling,
-    // and shrinks again, so at any moment it may be twice what is needed.
-    const VERSIONS_MAX: usize = 2000 + 200 + 2 * 4096;
+    // What may be kept: the history and a tenth more, as much again that is not worth packing, the segment that
+    // grows, one that is being packed and its copy.
+    const VERSIONS_MAX: usize = 2 * (2000 + 200);
     const VERSION_BYTES: usize = 1024;
-    const FILE_BYTES_MAX: usize = 2 * VERSIONS_MAX * VERSION_BYTES;
+    const SEGMENT_BYTES: usize = 1 << 20;
+    const LOG_BYTES_MAX: usize = VERSIONS_MAX * VERSION_BYTES + 4 * SEGMENT_BYTES;
     let directory = tempdir().expect("a directory");
     let options = Options {
         retention: Retention {
             revisions_max: 2000,
             ..Retention::default()
         },
+        segment_bytes: SEGMENT_BYTES as u64,
         ..Options::default()
     };
     let store = Arc::new(
@@ -269,9 +273,9 @@ async fn the_file_stays_bounded_however_much_is_written() {
         }
         sizes.push(store.stats().file_bytes);
     }
-    // Without an end to history these 80,000 writes would take three times as much.
+    // Without an end to history these 80,000 writes would take eight times as much.
     assert!(
-        sizes.iter().all(|size| *size <= FILE_BYTES_MAX as u64),
+        sizes.iter().all(|size| *size <= LOG_BYTES_MAX as u64),
         "{sizes:?}"
     );
     let current = store.revision().await.expect("the revision");

@@ -38,14 +38,14 @@ impl Shared {
 async fn nobody_ever_sees_a_wrong_state() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
-    // Little of everything, so that streams lag, pages are read, and history goes.
+    // Little of everything, so that streams lag, segments are packed, and history goes.
     let options = Options {
         retention: Retention {
             revisions_max: 3000,
             age_max: Duration::from_secs(1),
         },
         recent_changes_bytes: 20_000,
-        page_cache_bytes: 1 << 20,
+        segment_bytes: 64 * 1024,
         ..Options::default()
     };
     let store = Embedded::open(&data, options).await.expect("a new store");

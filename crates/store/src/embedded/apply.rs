@@ -1,116 +1,50 @@
-//! Carries out transactions inside one write transaction of the database.
+//! Carries out transactions on the draft of one write.
 
 use std::collections::HashMap;
 
-use redb::{Table, WriteTransaction};
+use bytes::Bytes;
 use rhumb_meta::Revision;
 
-use super::fault::from_redb;
 use super::index::{Index, Version};
-use super::layout::{Body, FORMAT, FORMATS, Head, LOG, NUMBERS, Numbers, Place, Record};
-use super::read::{entry_at, read_numbers};
-use crate::{Change, ChangeSet, Error, Key, Operation, Result, Transaction};
-
-/// The tables of one write.
-pub(super) struct Tables<'t> {
-    /// Written by [`Tables::save`], with which every write ends.
-    pub(super) numbers: Numbers,
-    numbers_table: Table<'t, (), &'static [u8]>,
-    log: Table<'t, (u64, u32), &'static [u8]>,
-}
-
-impl<'t> Tables<'t> {
-    pub(super) fn open(write: &'t WriteTransaction) -> Result<Self> {
-        let numbers_table = write.open_table(NUMBERS).map_err(from_redb)?;
-        Ok(Tables {
-            numbers: read_numbers(&numbers_table)?,
-            numbers_table,
-            log: write.open_table(LOG).map_err(from_redb)?,
-        })
-    }
-
-    /// Makes the tables of a new database.
-    pub(super) fn create(write: &'t WriteTransaction) -> Result<Self> {
-        let mut formats = write.open_table(FORMATS).map_err(from_redb)?;
-        formats.insert((), FORMAT).map_err(from_redb)?;
-        let mut numbers_table = write.open_table(NUMBERS).map_err(from_redb)?;
-        let numbers = Numbers::default();
-        numbers_table
-            .insert((), &numbers.encode()[..])
-            .map_err(from_redb)?;
-        Ok(Tables {
-            numbers,
-            numbers_table,
-            log: write.open_table(LOG).map_err(from_redb)?,
-        })
-    }
-
-    pub(super) fn save(mut self) -> Result<()> {
-        let numbers = self.numbers.encode();
-        self.numbers_table
-            .insert((), &numbers[..])
-            .map_err(from_redb)?;
-        Ok(())
-    }
-
-    pub(super) fn append(&mut self, place: Place, record: Record<'_>) -> Result<()> {
-        let mut space = self
-            .log
-            .insert_reserve(place.row(), record.encoded_len())
-            .map_err(from_redb)?;
-        self.numbers.count(record.encode(place, space.as_mut()));
-        Ok(())
-    }
-
-    pub(super) fn remove(&mut self, place: Place) -> Result<()> {
-        let removed = self.log.remove(place.row()).map_err(from_redb)?;
-        // A record whose heads are both damaged would have kept the store from being opened.
-        if let Some(bytes) = removed
-            && let Ok(head) = Head::of(place, bytes.value())
-        {
-            self.numbers.discount(head.crc);
-        }
-        Ok(())
-    }
-}
-
-/// Whether a failure concerns one transaction or all that share the write.
-pub(super) enum Failure {
-    /// The transaction is refused, and nothing of it was written.
-    Refused(Error),
-    /// The write cannot go on.
-    Broken(Error),
-}
+use super::log::{Body, FrameBuilder, Place, Record, Segments};
+use super::read::entry_at;
+use crate::{Change, ChangeSet, Entry, Error, Key, Operation, Result, Transaction};
 
 /// A write in the making: the index, and above it what this write has changed so far.
-pub(super) struct Draft<'a, 't> {
-    tables: &'a mut Tables<'t>,
+pub(super) struct Draft<'a> {
     index: &'a Index,
-    /// The latest version of each key that this write has touched.
-    touched: HashMap<Key, Version>,
+    segments: &'a Segments,
+    frame: &'a mut FrameBuilder,
+    /// The latest version of each key that this write has touched, and its value unless it is deleted.
+    touched: HashMap<Key, (Version, Bytes)>,
     pub(super) added: Vec<(Key, Version)>,
 }
 
-impl<'a, 't> Draft<'a, 't> {
-    pub(super) fn new(tables: &'a mut Tables<'t>, index: &'a Index) -> Self {
+impl<'a> Draft<'a> {
+    pub(super) fn new(
+        index: &'a Index,
+        segments: &'a Segments,
+        frame: &'a mut FrameBuilder,
+    ) -> Self {
         Draft {
-            tables,
             index,
+            segments,
+            frame,
             touched: HashMap::new(),
             added: Vec::new(),
         }
     }
 
-    /// Carries out a transaction as `revision`. `None` if there was nothing to change.
+    /// Carries out a transaction as `revision`, or nothing of it. `None` if there was nothing to change.
     pub(super) fn apply(
         &mut self,
         transaction: &Transaction,
         revision: u64,
-    ) -> Result<Option<ChangeSet>, Failure> {
+    ) -> Result<Option<ChangeSet>> {
         let operations = transaction.operations();
         let mut found = Vec::with_capacity(operations.len());
         for operation in operations {
-            found.push(self.check(operation).map_err(Failure::Refused)?);
+            found.push(self.check(operation)?);
         }
         let mut changes = Vec::with_capacity(operations.len());
         for (operation, found) in operations.iter().zip(found) {
@@ -118,8 +52,7 @@ impl<'a, 't> Draft<'a, 't> {
                 revision,
                 position: changes.len() as u32,
             };
-            let change = self.write(operation, found, place);
-            changes.extend(change.map_err(Failure::Broken)?);
+            changes.extend(self.write(operation, found, place));
         }
         Ok((!changes.is_empty()).then(|| ChangeSet {
             revision: Revision::new(revision),
@@ -129,7 +62,7 @@ impl<'a, 't> Draft<'a, 't> {
 
     fn latest(&self, key: &str) -> Option<Version> {
         match self.touched.get(key) {
-            Some(version) => Some(*version).filter(|version| version.created != 0),
+            Some((version, _)) => Some(*version).filter(Version::is_live),
             None => self.index.latest(key),
         }
     }
@@ -142,8 +75,20 @@ impl<'a, 't> Draft<'a, 't> {
         if operation.expect().holds(modified) {
             return Ok(found);
         }
-        let entry = found.map(|version| entry_at(&self.tables.log, key, version.place));
+        let entry = found.map(|version| self.entry(key, version));
         Err(Error::conflict(key.clone(), entry.transpose()?))
+    }
+
+    fn entry(&self, key: &Key, version: Version) -> Result<Entry> {
+        match self.touched.get(key) {
+            Some((_, value)) => Ok(Entry {
+                key: key.clone(),
+                value: value.clone(),
+                created: Revision::new(version.created),
+                modified: Revision::new(version.place.revision),
+            }),
+            None => entry_at(self.segments, key, version.place),
+        }
     }
 
     fn write(
@@ -151,8 +96,8 @@ impl<'a, 't> Draft<'a, 't> {
         operation: &Operation,
         found: Option<Version>,
         place: Place,
-    ) -> Result<Option<Change>> {
-        let (key, created, body, change) = match operation {
+    ) -> Option<Change> {
+        let (key, value, created, body, change) = match operation {
             Operation::Put { key, value, .. } => {
                 let created = found.map_or(place.revision, |version| version.created);
                 let change = Change::Put {
@@ -160,17 +105,24 @@ impl<'a, 't> Draft<'a, 't> {
                     value: value.clone(),
                     created: Revision::new(created),
                 };
-                (key, created, Body::Put { created, value }, change)
+                (
+                    key,
+                    value.clone(),
+                    created,
+                    Body::Put { created, value },
+                    change,
+                )
             }
             Operation::Delete { key, .. } if found.is_some() => {
-                (key, 0, Body::Delete, Change::Delete { key: key.clone() })
+                let change = Change::Delete { key: key.clone() };
+                (key, Bytes::new(), 0, Body::Delete, change)
             }
-            Operation::Delete { .. } | Operation::Check { .. } => return Ok(None),
+            Operation::Delete { .. } | Operation::Check { .. } => return None,
         };
-        self.tables.append(place, Record { key, body })?;
+        self.frame.add(place, &Record { key, body });
         let version = Version { place, created };
-        self.touched.insert(key.clone(), version);
+        self.touched.insert(key.clone(), (version, value));
         self.added.push((key.clone(), version));
-        Ok(Some(change))
+        Some(change)
     }
 }

@@ -1,29 +1,27 @@
 //! Backup of a running store, restore into an empty directory, and a check of everything stored.
 
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use redb::{Database, Durability};
 use rhumb_meta::Revision;
 
-use super::apply::Tables;
-use super::committer::begin;
-use super::contents::Contents;
 use super::directory::Directory;
-use super::fault::{from_redb, short};
-use super::file::{FileError, put_in_free_place, read_all, write_database};
-use super::layout::{Body, Place, Record};
-use super::{Embedded, Options};
+use super::disk::{Disk, Folder};
+use super::fault::{from_io, short};
+use super::file::{FileError, private, put_in_free_place};
+use super::log::{
+    Body, FIRST_REVISION, Loaded, PackWriter, Place, Record, load, load_packed, make_first_segment,
+    segment_name,
+};
+use super::read::Contents;
+use super::{Embedded, Options, SEGMENT_BYTES};
 use crate::{Entry, Error, Expect, Range, Result, Store, Transaction};
 
 /// How far a restored store's revisions are moved on at least. Clients may have seen revisions that came
 /// after the backup: none of them may ever be given to another change, and all must count as compacted.
 pub const RESTORE_REVISION_GAP: u64 = 1 << 30;
-
-/// How many bytes of values are written at a time.
-const CHUNK_BYTES: usize = 4 * 1024 * 1024;
 
 /// What a store or a backup holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,34 +37,72 @@ impl Embedded {
     /// Writes all entries of this moment to a new file, while writers go on. The file is there only when
     /// it is whole.
     pub async fn backup(&self, file: &Path) -> Result<Report, FileError> {
-        let index = Arc::clone(&self.index);
         let contents = self
-            .engine
-            .read(move |database| Contents::of(&Range::prefix(""), &index, database))
+            .reader
+            .run(|reader| reader.contents(&Range::prefix("")))
             .await
             .map_err(|error| FileError::not_written(file, short(&error)))?;
         let path = file.to_owned();
-        let write = tokio::task::spawn_blocking(move || write_backup(&contents, &path));
+        let write = tokio::task::spawn_blocking(move || write_backup(contents, &path));
         write
             .await
             .unwrap_or_else(|error| Err(FileError::not_written(file, error)))
     }
 }
 
-fn write_backup(contents: &Contents, file: &Path) -> Result<Report, FileError> {
+fn write_backup(contents: Contents, file: &Path) -> Result<Report, FileError> {
     if file.exists() {
         return Err(FileError::Exists {
             path: file.to_owned(),
         });
     }
     let unfinished = unfinished(file);
-    let mut report = Report::new(contents.revision);
-    write_database(&unfinished, |database| {
-        copy(contents, database, &mut report)
-    })
-    .map_err(|error| error.about(file))?;
+    let created = private().create_new(true).open(&unfinished);
+    let created = created.map_err(FileError::io(file))?;
+    let report = write_packed(contents, created).map_err(|error| {
+        // It is ours and useless; what matters is why.
+        let _ = fs::remove_file(&unfinished);
+        FileError::not_written(file, short(&error))
+    })?;
     put_in_free_place(&unfinished, file)?;
     Ok(report)
+}
+
+fn write_packed(contents: Contents, file: File) -> Result<Report> {
+    let mut writer = PackWriter::new(Box::new(file), FIRST_REVISION + 1);
+    let revision = contents.revision;
+    let mut report = Report::new(revision);
+    for_each_entry(contents, |place, entry| {
+        report.count(&entry);
+        add(&mut writer, place, &entry)
+    })?;
+    writer
+        .finish(revision.get(), revision.get())
+        .map_err(|error| from_io(&error))?;
+    Ok(report)
+}
+
+/// In the order of the log.
+fn for_each_entry(
+    mut contents: Contents,
+    mut visit: impl FnMut(Place, Entry) -> Result<()>,
+) -> Result<()> {
+    let mut keys = std::mem::take(&mut contents.keys);
+    keys.sort_unstable_by_key(|(_, place)| *place);
+    for (key, place) in keys {
+        visit(place, contents.entry(&key, place)?)?;
+    }
+    Ok(())
+}
+
+fn add(writer: &mut PackWriter, place: Place, entry: &Entry) -> Result<()> {
+    let body = Body::Put {
+        created: entry.created.get(),
+        value: &entry.value,
+    };
+    let key = &entry.key;
+    let added = writer.add(place, &Record { key, body });
+    added.map_err(|error| from_io(&error))
 }
 
 /// How many this process has begun.
@@ -90,47 +126,62 @@ fn now_micros() -> u64 {
 /// Backs up a store that no process is using.
 pub fn backup_file(directory: &Path, file: &Path) -> Result<Report, FileError> {
     let directory = Directory::hold_existing(directory)?;
-    read_all(&directory.database(), |contents| {
-        write_backup(contents, file)
-    })
+    write_backup(contents_of_store(&directory)?, file)
 }
 
 /// Reads every entry of a store that no process is using, and says which are damaged.
 pub fn check(directory: &Path) -> Result<Report, FileError> {
     let directory = Directory::hold_existing(directory)?;
-    let database = directory.database();
-    read_all(&database, |contents| {
-        let mut report = Report::new(contents.revision);
-        for (key, place) in &contents.keys {
-            match contents.snapshot.entry(key, *place) {
-                Ok(entry) => report.count(&entry),
-                Err(Error::Damaged { key, reason }) => {
-                    report.damaged.push(format!("{key}: {reason}"));
-                }
-                Err(error) => return Err(FileError::damaged(&database, short(&error))),
+    let contents = contents_of_store(&directory)?;
+    let mut report = Report::new(contents.revision);
+    for (key, place) in &contents.keys {
+        match contents.entry(key, *place) {
+            Ok(entry) => report.count(&entry),
+            Err(Error::Damaged { key, reason }) => {
+                report.damaged.push(format!("{key}: {reason}"));
             }
+            Err(error) => return Err(FileError::damaged(&directory.log(), short(&error))),
         }
-        Ok(report)
-    })
+    }
+    Ok(report)
+}
+
+/// What a store holds that no process is using. It is not changed.
+fn contents_of_store(directory: &Directory) -> Result<Contents, FileError> {
+    let path = directory.log();
+    let loaded = load(Box::new(Folder::new(&path))).map_err(FileError::unreadable(&path))?;
+    contents(&loaded, &path)
+}
+
+fn contents_of_backup(file: &Path) -> Result<Contents, FileError> {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let backup = load_packed(Box::new(Folder::new(folder)), &name);
+    contents(&backup.map_err(FileError::unreadable(folder))?, file)
+}
+
+fn contents(loaded: &Loaded, path: &Path) -> Result<Contents, FileError> {
+    Contents::of(&Range::prefix(""), &loaded.index, loaded.log.segments())
+        .map_err(|error| FileError::damaged(path, short(&error)))
 }
 
 /// Deletes an entry whose value is damaged from a store that no process is using.
 pub async fn drop_damaged(directory: &Path, key: &str) -> Result<(), FileError> {
     let existing = Directory::hold_existing(directory)?;
-    let database = existing.database();
+    let log = existing.log();
     drop(existing);
     let store = Embedded::open(directory, Options::default()).await?;
     let result = match store.get(key).await {
         Err(Error::Damaged { .. }) => {
             let delete = Transaction::new().delete(key, Expect::Any);
             let deleted = store.commit(delete).await.map(|_| ());
-            deleted.map_err(|error| FileError::not_written(&database, short(&error)))
+            deleted.map_err(|error| FileError::not_written(&log, short(&error)))
         }
         Ok(_) => Err(FileError::NotDamaged {
-            path: database,
+            path: log,
             key: key.to_owned(),
         }),
-        Err(error) => Err(FileError::damaged(&database, short(&error))),
+        Err(error) => Err(FileError::damaged(&log, short(&error))),
     };
     store.close().await;
     result
@@ -138,24 +189,50 @@ pub async fn drop_damaged(directory: &Path, key: &str) -> Result<(), FileError> 
 
 /// Makes a store in an empty directory from a backup, which is not changed.
 pub fn restore(file: &Path, directory: &Path) -> Result<Report, FileError> {
-    read_all(file, |backup| {
-        let directory = Directory::hold(directory)?;
-        if directory.database().exists() {
-            return Err(FileError::Occupied {
-                path: directory.database(),
-            });
-        }
-        let revision = first_revision_after(backup.revision.get(), now_micros());
-        let mut report = Report::new(Revision::new(revision));
-        directory.create_database(|database| copy(backup, database, &mut report))?;
-        Ok(report)
-    })
+    let backup = contents_of_backup(file)?;
+    let directory = Directory::hold(directory)?;
+    if directory.log().exists() {
+        return Err(FileError::Occupied {
+            path: directory.log(),
+        });
+    }
+    let revision = first_revision_after(backup.revision.get(), now_micros());
+    let mut report = Report::new(Revision::new(revision));
+    directory.create_log(|folder| {
+        write_store(backup, folder, &mut report)
+            .map_err(|error| FileError::not_written(&directory.log(), short(&error)))
+    })?;
+    Ok(report)
 }
 
 /// Where a restored store goes on. No store makes a million changes a second, so one that is restored later,
 /// be it from the same backup, begins after all that an earlier one has come to.
 fn first_revision_after(backup: u64, now_micros: u64) -> u64 {
     now_micros.max(backup + RESTORE_REVISION_GAP)
+}
+
+/// Writes a log whose history begins and ends at the report's revision.
+fn write_store(backup: Contents, disk: &dyn Disk, report: &mut Report) -> Result<()> {
+    let io = |error| from_io(&error);
+    let begin = |first: u64| {
+        let file = disk.create(&segment_name(first)).map_err(io)?;
+        Ok(PackWriter::new(file, first))
+    };
+    let compacted = report.revision.get();
+    let mut writer = begin(FIRST_REVISION + 1)?;
+    let mut reached = FIRST_REVISION;
+    for_each_entry(backup, |place, entry| {
+        // A segment never ends amid the changes of a revision.
+        if writer.bytes() >= SEGMENT_BYTES && place.revision > reached {
+            let full = std::mem::replace(&mut writer, begin(reached + 1)?);
+            full.finish(reached, compacted).map_err(io)?;
+        }
+        reached = place.revision;
+        report.count(&entry);
+        add(&mut writer, place, &entry)
+    })?;
+    writer.finish(compacted, compacted).map_err(io)?;
+    make_first_segment(disk, compacted + 1).map_err(io)
 }
 
 impl Report {
@@ -172,53 +249,6 @@ impl Report {
         self.entries += 1;
         self.bytes += entry.value.len() as u64;
     }
-}
-
-/// Copies the entries into an empty database, whose history begins and ends at the report's revision.
-fn copy(contents: &Contents, database: &Database, report: &mut Report) -> Result<()> {
-    let write = begin(database)?;
-    Tables::create(&write)?.save()?;
-    write.commit().map_err(from_redb)?;
-    let mut chunk = Vec::new();
-    let mut chunk_bytes = 0;
-    for (key, place) in &contents.keys {
-        let entry = contents.snapshot.entry(key, *place)?;
-        report.count(&entry);
-        chunk_bytes += entry.value.len();
-        chunk.push((*place, entry));
-        if chunk_bytes >= CHUNK_BYTES {
-            append(database, &mut chunk)?;
-            chunk_bytes = 0;
-        }
-    }
-    append(database, &mut chunk)?;
-    let write = begin(database)?;
-    let mut tables = Tables::open(&write)?;
-    tables.numbers.revision = report.revision.get();
-    tables.numbers.compacted = report.revision.get();
-    tables.save()?;
-    write.commit().map_err(from_redb)
-}
-
-fn append(database: &Database, chunk: &mut Vec<(Place, Entry)>) -> Result<()> {
-    let mut write = begin(database)?;
-    // The last commit of the copy makes them all durable.
-    write
-        .set_durability(Durability::None)
-        .map_err(|error| Error::Failed {
-            reason: error.to_string(),
-        })?;
-    let mut tables = Tables::open(&write)?;
-    for (place, entry) in chunk.drain(..) {
-        let body = Body::Put {
-            created: entry.created.get(),
-            value: &entry.value,
-        };
-        let key = &entry.key;
-        tables.append(place, Record { key, body })?;
-    }
-    tables.save()?;
-    write.commit().map_err(from_redb)
 }
 
 #[cfg(test)]

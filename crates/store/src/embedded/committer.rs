@@ -10,16 +10,15 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use redb::{Database, Durability, WriteTransaction};
 use rhumb_meta::Revision;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::apply::{Draft, Failure, Tables};
-use super::engine::Engine;
-use super::fault::{damaged, from_redb, guarded, is_echo, short};
+use super::apply::Draft;
+use super::cleaner::Cleaning;
+use super::fault::guarded;
 use super::feed::Feed;
 use super::index::{Index, Version};
-use super::read::Snapshot;
+use super::log::{FrameBuilder, Log, Reached, Tail};
 use super::retention::Ages;
 use crate::{ChangeSet, Error, Key, Result, Transaction};
 
@@ -30,13 +29,11 @@ const BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// How often an idle committer looks after the history and a full disk.
 const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How many versions must be removable before a busy committer removes them, and how many an idle one
-/// removes at a time. Removing many that lie together touches far fewer pages than one by one.
-const SWEEP_MIN: usize = 4096;
+/// How many versions that nobody can ask for are forgotten at a time, while nobody can read the index.
+const FORGOTTEN_MAX: usize = 4096;
 
-/// For how long writes are refused on a full disk, as a multiple of what opening the database took.
-const REFUSAL_FACTOR: u32 = 10;
-const REFUSAL_MAX: Duration = Duration::from_secs(5);
+/// For how long writes are refused without trying after one that found no room.
+const REFUSAL: Duration = Duration::from_millis(100);
 
 pub(super) enum Request {
     Commit {
@@ -55,16 +52,16 @@ pub(super) enum Request {
 pub(super) type SharedIndex = Arc<RwLock<Index>>;
 
 pub(super) struct Committer {
-    engine: Arc<Engine>,
+    log: Arc<Log>,
+    tail: Tail,
     index: SharedIndex,
     feed: Arc<Feed>,
     requests: Receiver<Request>,
     ages: Ages,
+    cleaning: Cleaning,
     started: Instant,
-    /// A write of which nobody knows whether it became durable before the disk was too full to look.
-    limbo: Option<Written>,
-    /// Whether the last write failed.
-    troubled: bool,
+    /// The next write; kept for its buffers.
+    frame: FrameBuilder,
     /// Until when writes are refused because the last one found no room.
     refuse_until: Option<Instant>,
 }
@@ -81,35 +78,36 @@ struct Written {
     answers: Vec<Result<Revision>>,
     sets: Vec<ChangeSet>,
     added: Vec<(Key, Version)>,
-    /// How many of the index's removable versions are gone from the log.
-    removed: usize,
     revision: u64,
     compacted: u64,
 }
 
 impl Committer {
     pub(super) fn new(
-        engine: Arc<Engine>,
+        (log, tail): (Arc<Log>, Tail),
         index: SharedIndex,
         feed: Arc<Feed>,
         requests: Receiver<Request>,
         ages: Ages,
+        cleaning: Cleaning,
     ) -> Self {
         Committer {
-            engine,
+            log,
+            tail,
             index,
             feed,
             requests,
             ages,
+            cleaning,
             started: Instant::now(),
-            limbo: None,
-            troubled: false,
+            frame: FrameBuilder::default(),
             refuse_until: None,
         }
     }
 
-    /// Serves until all senders are gone, then closes the database.
+    /// Serves until all senders are gone, then closes the log.
     pub(super) fn run(mut self) {
+        self.cleaning.look(&self.log);
         loop {
             match self.requests.recv_timeout(self.patience()) {
                 Ok(request) => self.serve(request),
@@ -117,14 +115,17 @@ impl Committer {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        self.engine.close();
+        self.log.close();
         self.feed.wake();
+        self.cleaning.end();
+        if self.log.check_writable().is_ok() {
+            self.tail.close();
+        }
     }
 
-    /// How long to wait for a request before the database is tended: not at all while there is garbage,
-    /// unless the disk does not take writes anyway.
+    /// How long to wait for a request before the store is tended: not at all while there is garbage.
     fn patience(&self) -> Duration {
-        if !self.troubled && self.read_index(|index| index.has_garbage(1)) {
+        if self.read_index(Index::has_garbage) {
             Duration::ZERO
         } else {
             IDLE_INTERVAL
@@ -168,8 +169,9 @@ impl Committer {
         if batch.is_empty() {
             return;
         }
-        let result = self.write_durably(|committer, database| committer.write(database, &batch));
-        let answers = result.unwrap_or_else(|error| vec![Err(error); batch.len()]);
+        let answers = self
+            .carry_out(&batch)
+            .unwrap_or_else(|error| vec![Err(error); batch.len()]);
         for ((_, reply, permit), answer) in batch.into_iter().zip(answers) {
             drop(permit);
             // A caller that gave up waiting does not undo its transaction.
@@ -177,54 +179,32 @@ impl Committer {
         }
     }
 
-    /// Runs a write, makes it durable and then visible.
-    fn write_durably(
-        &mut self,
-        write: impl FnOnce(&mut Self, &Database) -> Result<(Option<WriteTransaction>, Written)>,
-    ) -> Result<Vec<Result<Revision>>> {
-        let result = self.try_to_write(write);
-        self.troubled = result.is_err();
-        result
-    }
-
-    /// Takes care of what a failing disk needs.
-    fn try_to_write(
-        &mut self,
-        write: impl FnOnce(&mut Self, &Database) -> Result<(Option<WriteTransaction>, Written)>,
-    ) -> Result<Vec<Result<Revision>>> {
-        self.engine.check_writable()?;
-        self.check_room()?;
-        self.ensure_open()?;
-        let engine = Arc::clone(&self.engine);
-        let mut planned = None;
-        let outcome = guarded(|| {
-            engine.with_database(|database| {
-                let (transaction, written) = write(self, database)?;
-                planned = Some(written);
-                match transaction {
-                    Some(transaction) => transaction.commit().map_err(from_redb),
-                    None => Ok(()),
-                }
-            })
-        });
-        match (outcome, planned) {
-            (Ok(()), Some(written)) => Ok(self.show(written)),
-            (Ok(()), None) => Err(Error::Closed),
-            (Err(error @ Error::StorageFull { .. }), planned) => self.recover(error, planned),
-            // A read has failed meanwhile, which says nothing about the write.
-            (Err(error), planned) if is_echo(&error) => {
-                let reason = short(&error);
-                self.recover(Error::Unavailable { reason }, planned)
-            }
-            // A read has failed meanwhile, and the database could not be opened again at once.
-            (Err(error @ Error::Unavailable { .. }), None) => Err(error),
-            (Err(error), _) => Err(self.engine.halt(error)),
+    /// Carries out each transaction of the batch that can be, makes that durable and then visible.
+    fn carry_out(&mut self, batch: &Batch) -> Result<Vec<Result<Revision>>> {
+        self.check_writable()?;
+        let index = Arc::clone(&self.index);
+        let mut written = {
+            let index = index.read().unwrap_or_else(PoisonError::into_inner);
+            self.draft(&index, batch)
+        };
+        if written.sets.is_empty() {
+            return Ok(written.answers);
         }
+        let now = self.started.elapsed();
+        let due = self.ages.due(now, written.revision, written.compacted);
+        if let Some(begin) = due {
+            written.compacted = begin;
+        }
+        let answers = self.write(written)?;
+        if due.is_some() {
+            self.ages.done(now);
+        }
+        Ok(answers)
     }
 
-    /// Opening the database anew takes a while, during which nobody can read. So for some time after a
-    /// write that found no room, others are refused without trying.
-    fn check_room(&self) -> Result<()> {
+    /// For some time after a write that found no room, others are refused without trying.
+    fn check_writable(&self) -> Result<()> {
+        self.log.check_writable()?;
         match self.refuse_until {
             Some(time) if Instant::now() < time => Err(Error::StorageFull {
                 reason: "the last write found no room".to_owned(),
@@ -233,109 +213,67 @@ impl Committer {
         }
     }
 
+    fn draft(&mut self, index: &Index, batch: &Batch) -> Written {
+        let mut written = Written::beginning_at(index);
+        let segments = self.log.segments();
+        self.frame.clear();
+        let mut draft = Draft::new(index, &segments, &mut self.frame);
+        for (transaction, ..) in batch {
+            let next = written.revision + 1;
+            let answer = draft.apply(transaction, next).map(|set| {
+                if let Some(set) = set {
+                    written.revision = next;
+                    written.sets.push(set);
+                }
+                Revision::new(written.revision)
+            });
+            written.answers.push(answer);
+        }
+        written.added = draft.added;
+        written
+    }
+
+    /// Makes a write durable and then visible. When the disk is full nothing has happened; after any other failure
+    /// of the disk nothing is written any more.
+    fn write(&mut self, written: Written) -> Result<Vec<Result<Revision>>> {
+        let reached = Reached {
+            revision: written.revision,
+            compacted: written.compacted,
+        };
+        let appended = guarded(|| self.tail.append(&mut self.frame, reached));
+        match appended {
+            Ok(()) => Ok(self.show(written)),
+            Err(error @ (Error::StorageFull { .. } | Error::OutcomeUnknown { .. })) => {
+                tracing::warn!("a write failed: {error}");
+                self.refuse_until = Some(Instant::now() + REFUSAL);
+                Err(error)
+            }
+            Err(error) => Err(self.log.halt(error)),
+        }
+    }
+
     /// Makes a durable write visible: first to reads, then to streams, then to its writers.
     fn show(&mut self, written: Written) -> Vec<Result<Revision>> {
+        self.refuse_until = None;
         let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
-        index.forget(written.removed);
+        let mut droppable = Vec::new();
         for (key, version) in &written.added {
-            index.add(key, *version);
+            droppable.extend(index.add(key, *version));
         }
-        index.compact(written.compacted);
+        index.reached(written.revision, written.compacted);
+        // More than this write supersedes, or garbage would grow without end.
+        let forgotten_max = FORGOTTEN_MAX.max(2 * written.added.len());
+        droppable.extend(index.forget(forgotten_max));
+        let any_droppable = !droppable.is_empty();
+        self.log.note_dead(droppable);
         // Before the index is let go, or a reader could see more than streams and the revision admit.
         self.feed.publish(written.sets);
         drop(index);
         self.ages.note(self.started.elapsed(), written.revision);
+        if any_droppable {
+            self.cleaning.look(&self.log);
+        }
         written.answers
-    }
-
-    /// Opens the database as the disk has it. A write that failed late may have become durable all the
-    /// same: what is stored tells, and then its writers hear the truth.
-    fn recover(&mut self, error: Error, planned: Option<Written>) -> Result<Vec<Result<Revision>>> {
-        tracing::warn!("a write failed: {error}");
-        self.limbo = planned;
-        let begun = Instant::now();
-        let reopened = self.engine.reopen();
-        if matches!(error, Error::StorageFull { .. }) {
-            let pause = (begun.elapsed() * REFUSAL_FACTOR).min(REFUSAL_MAX);
-            self.refuse_until = Some(Instant::now() + pause);
-        }
-        match reopened {
-            Ok(()) => match self.settle() {
-                Ok(shown) => shown.ok_or(error),
-                Err(unread) => Err(Error::OutcomeUnknown {
-                    reason: short(&unread),
-                }),
-            },
-            Err(Error::StorageFull { .. }) if self.limbo.is_some() => Err(Error::OutcomeUnknown {
-                reason: "the disk is too full to open the database again".to_owned(),
-            }),
-            Err(Error::StorageFull { .. }) => Err(error),
-            Err(reopening) => Err(self.engine.halt(reopening)),
-        }
-    }
-
-    /// Finds out what became of the write in limbo, and shows it if the database holds it. Until that can be
-    /// read, it stays there. A write that only removed garbage cannot be told from its absence, and need not
-    /// be: removing it again does no harm.
-    fn settle(&mut self) -> Result<Option<Vec<Result<Revision>>>> {
-        let Some(planned) = &self.limbo else {
-            return Ok(None);
-        };
-        let planned = (
-            Revision::new(planned.revision),
-            Revision::new(planned.compacted),
-        );
-        let stored = self.engine.read_blocking(|database| {
-            let snapshot = Snapshot::open(database)?;
-            Ok((snapshot.revision(), snapshot.compacted()))
-        })?;
-        let before = self.read_index(|index| (index.revision(), index.compacted()));
-        let happened = planned == stored && planned != before;
-        let written = self.limbo.take().filter(|_| happened);
-        Ok(written.map(|written| self.show(written)))
-    }
-
-    /// Opens the database if it is not open, and finds out what became of the last write.
-    fn ensure_open(&mut self) -> Result<()> {
-        self.engine.ensure_open()?;
-        self.settle().map(|_| ())
-    }
-
-    fn write(
-        &mut self,
-        database: &Database,
-        batch: &Batch,
-    ) -> Result<(Option<WriteTransaction>, Written)> {
-        let write = begin(database)?;
-        let index = Arc::clone(&self.index);
-        let index = index.read().unwrap_or_else(PoisonError::into_inner);
-        let mut tables = tables_at(&write, &index)?;
-        let mut written = draft(&mut tables, &index, batch)?;
-        if written.sets.is_empty() {
-            drop(tables);
-            write.abort().map_err(from_redb)?;
-            return Ok((None, written));
-        }
-        tables.numbers.revision = written.revision;
-        self.give_up_history(&mut tables, &mut written);
-        if index.has_garbage(SWEEP_MIN) {
-            // At least what this write supersedes, or garbage would grow without end.
-            let count = SWEEP_MIN.max(2 * written.added.len());
-            written.removed = sweep(&mut tables, &index, count)?;
-        }
-        tables.save()?;
-        Ok((Some(write), written))
-    }
-
-    /// Moves the beginning of the history on, if enough of it is too old or too much. What is superseded
-    /// by then is removed in later writes: readers that do not know yet may still look for it.
-    fn give_up_history(&mut self, tables: &mut Tables<'_>, written: &mut Written) {
-        let now = self.started.elapsed();
-        if let Some(begin) = self.ages.due(now, written.revision, written.compacted) {
-            tables.numbers.compacted = begin;
-            written.compacted = begin;
-            self.ages.done(now);
-        }
     }
 
     fn compact(&mut self, revision: Revision) -> Result<()> {
@@ -349,54 +287,44 @@ impl Committer {
         if revision <= compacted {
             return Ok(());
         }
-        self.maintain(|_, tables, _, written| {
-            written.compacted = revision.get();
-            tables.numbers.compacted = revision.get();
-            Ok(())
-        })
+        self.check_writable()?;
+        self.move_history_on(revision.get())
     }
 
     /// What an idle committer does: looks after the history, and tries a full disk again.
     fn tend(&mut self) {
-        if self.engine.check_writable().is_err() {
+        if self.log.check_writable().is_err() {
             return;
         }
         let now = self.started.elapsed();
-        let (revision, compacted, garbage) = self.read_index(|index| {
-            let (revision, compacted) = (index.revision().get(), index.compacted().get());
-            (revision, compacted, index.has_garbage(1))
-        });
+        let (revision, compacted) =
+            self.read_index(|index| (index.revision().get(), index.compacted().get()));
         self.ages.note(now, revision);
-        let result = if garbage || self.ages.due(now, revision, compacted).is_some() {
-            self.maintain(|committer, tables, index, written| {
-                committer.give_up_history(tables, written);
-                written.removed = sweep(tables, index, SWEEP_MIN)?;
-                Ok(())
-            })
-        } else {
-            self.ensure_open()
+        let tended = match self.ages.due(now, revision, compacted) {
+            Some(begin) => self
+                .move_history_on(begin)
+                .inspect(|()| self.ages.done(now)),
+            None => self.tail.cut_back(),
         };
-        if let Err(error) = result {
-            tracing::warn!("could not tend the database: {error}");
+        if let Err(error) = tended {
+            tracing::warn!("could not tend the log: {error}");
         }
+        self.forget();
+        self.cleaning.look(&self.log);
     }
 
-    /// A write that changes no entry.
-    fn maintain(
-        &mut self,
-        change: impl FnOnce(&mut Self, &mut Tables<'_>, &Index, &mut Written) -> Result<()>,
-    ) -> Result<()> {
-        self.write_durably(|committer, database| {
-            let write = begin(database)?;
-            let index = Arc::clone(&committer.index);
-            let index = index.read().unwrap_or_else(PoisonError::into_inner);
-            let mut tables = tables_at(&write, &index)?;
-            let mut written = Written::beginning_at(&index);
-            change(committer, &mut tables, &index, &mut written)?;
-            tables.save()?;
-            Ok((Some(write), written))
-        })
-        .map(|_| ())
+    /// From now on the history begins here. Changes no entry.
+    fn move_history_on(&mut self, begin: u64) -> Result<()> {
+        self.frame.clear();
+        let mut written = self.read_index(Written::beginning_at);
+        written.compacted = begin;
+        self.write(written).map(|_| ())
+    }
+
+    fn forget(&mut self) {
+        let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
+        let droppable = index.forget(FORGOTTEN_MAX);
+        self.log.note_dead(droppable);
     }
 }
 
@@ -408,59 +336,4 @@ impl Written {
             ..Written::default()
         }
     }
-}
-
-/// The tables, if they are where the index is: else the next revision might be one that is taken.
-fn tables_at<'t>(write: &'t WriteTransaction, index: &Index) -> Result<Tables<'t>> {
-    let tables = Tables::open(write)?;
-    let (stored, known) = (tables.numbers.revision, index.revision());
-    if stored != known.get() {
-        let reason = format!("it is at revision {stored}, the index at {known}");
-        return Err(damaged("the database file", &reason));
-    }
-    Ok(tables)
-}
-
-/// Carries out each transaction of the batch that can be.
-fn draft(tables: &mut Tables<'_>, index: &Index, batch: &Batch) -> Result<Written> {
-    let mut written = Written::beginning_at(index);
-    let mut draft = Draft::new(tables, index);
-    for (transaction, ..) in batch {
-        let next = written.revision + 1;
-        let answer = match draft.apply(transaction, next) {
-            Ok(Some(set)) => {
-                written.revision = next;
-                written.sets.push(set);
-                Ok(Revision::new(next))
-            }
-            Ok(None) => Ok(Revision::new(written.revision)),
-            Err(Failure::Refused(error)) => Err(error),
-            Err(Failure::Broken(error)) => return Err(error),
-        };
-        written.answers.push(answer);
-    }
-    written.added = draft.added;
-    Ok(written)
-}
-
-/// Removes versions that nobody can ask for any more; tells how many.
-fn sweep(tables: &mut Tables<'_>, index: &Index, count_max: usize) -> Result<usize> {
-    let mut count = 0;
-    for garbage in index.garbage(count_max) {
-        tables.remove(garbage.place)?;
-        count += 1;
-    }
-    Ok(count)
-}
-
-/// Begins a write that is durable when its commit returns. Pages and the root that names them are synced together;
-/// after a crash, checksums of 128 bits tell whether all of them were, and else the commit before is the last one.
-pub(super) fn begin(database: &Database) -> Result<WriteTransaction> {
-    let mut write = database.begin_write().map_err(from_redb)?;
-    write
-        .set_durability(Durability::Immediate)
-        .map_err(|error| Error::Failed {
-            reason: error.to_string(),
-        })?;
-    Ok(write)
 }

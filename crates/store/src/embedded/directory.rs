@@ -1,9 +1,9 @@
 //! The data directory: who may use it, and what lies in it.
 //!
 //! ```text
-//! DIR/LOCK             held by the process that uses the directory; its id is inside
-//! DIR/store.redb       the database
-//! DIR/store.redb.new   a database in the making, renamed when it is whole
+//! DIR/LOCK      held by the process that uses the directory; its id is inside
+//! DIR/log/      the log
+//! DIR/log.new/  a log in the making, renamed when it is whole
 //! ```
 
 use std::ffi::OsStr;
@@ -11,18 +11,16 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use redb::{Database, ReadableDatabase};
-
-use super::apply::Tables;
-use super::committer::begin;
-use super::engine::Engine;
-use super::fault::from_redb;
-use super::file::{FileError, private, put_in_place, sync_parent, write_database};
-use super::layout::{FIRST_REVISION, FORMATS};
+use super::disk::{Disk, Folder};
+use super::file::{FileError, private, put_in_place, sync_parent};
+use super::log::{FIRST_REVISION, make_first_segment};
 
 const LOCK: &str = "LOCK";
-const DATABASE: &str = "store.redb";
-const UNFINISHED: &str = "store.redb.new";
+const LOG: &str = "log";
+const UNFINISHED: &str = "log.new";
+
+/// What stores of format 1 lie in.
+const FORMAT_1: &str = "store.redb";
 
 /// A data directory that this process holds. Dropping it lets the next one in.
 #[derive(Debug)]
@@ -45,7 +43,8 @@ impl Directory {
 
     /// Takes hold of a directory that holds a store.
     pub(super) fn hold_existing(path: &Path) -> Result<Self, FileError> {
-        if !path.join(DATABASE).exists() {
+        if !path.join(LOG).exists() {
+            refuse_format_1(path)?;
             return Err(FileError::Missing {
                 path: path.to_owned(),
             });
@@ -53,45 +52,47 @@ impl Directory {
         Self::hold(path)
     }
 
-    pub(super) fn database(&self) -> PathBuf {
-        self.path.join(DATABASE)
+    pub(super) fn log(&self) -> PathBuf {
+        self.path.join(LOG)
     }
 
-    /// Makes a new database with `fill`, and puts it in place only when it is whole and on disk.
-    pub(super) fn create_database(
+    /// Makes a new log with `fill`, and puts it in place only when it is whole and on disk.
+    pub(super) fn create_log(
         &self,
-        fill: impl FnOnce(&Database) -> crate::Result<()>,
+        fill: impl FnOnce(&Folder) -> Result<(), FileError>,
     ) -> Result<(), FileError> {
         let unfinished = self.path.join(UNFINISHED);
-        match fs::remove_file(&unfinished) {
+        match fs::remove_dir_all(&unfinished) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(FileError::io(&unfinished)(error));
             }
             _ => {}
         }
-        write_database(&unfinished, fill)?;
-        put_in_place(&unfinished, &self.database())
+        create(&unfinished).map_err(FileError::io(&unfinished))?;
+        let filled =
+            fill(&Folder::new(&unfinished)).and_then(|()| put_in_place(&unfinished, &self.log()));
+        filled.inspect_err(|_| {
+            // It is ours and useless; what matters is why.
+            let _ = fs::remove_dir_all(&unfinished);
+        })
+    }
+
+    /// Makes the log of a store that nobody has written to.
+    pub(super) fn create_empty_log(&self) -> Result<(), FileError> {
+        self.create_log(|folder| {
+            let made = make_first_segment(folder, FIRST_REVISION + 1);
+            made.map_err(|error| FileError::not_written(&self.log(), error))
+        })
     }
 }
 
-/// The tables and numbers of a store that nobody has written to.
-pub(super) fn initialise(database: &Database) -> crate::Result<()> {
-    let write = begin(database)?;
-    let mut tables = Tables::create(&write)?;
-    tables.numbers.revision = FIRST_REVISION;
-    tables.save()?;
-    write.commit().map_err(from_redb)
-}
-
-/// Makes the tables on a disk that is new.
-pub(super) fn initialise_if_new(engine: &Engine) -> crate::Result<()> {
-    engine.with_database(|database| {
-        let read = database.begin_read().map_err(from_redb)?;
-        match read.open_table(FORMATS) {
-            Err(redb::TableError::TableDoesNotExist(_)) => initialise(database),
-            _ => Ok(()),
-        }
-    })
+/// Makes an empty log on a disk that is new.
+pub(super) fn initialise_if_new(disk: &dyn Disk) -> io::Result<()> {
+    let is_new = !disk.names()?.iter().any(|name| name.ends_with(".log"));
+    if is_new {
+        make_first_segment(disk, FIRST_REVISION + 1)?;
+    }
+    Ok(())
 }
 
 /// Creates the directory and what is missing above it, and makes that durable.
@@ -118,19 +119,28 @@ fn create(path: &Path) -> io::Result<()> {
 
 /// A directory without a store must hold nothing else: it may be somebody's data.
 fn refuse_foreign(path: &Path) -> Result<(), FileError> {
-    if path.join(DATABASE).exists() {
+    if path.join(LOG).exists() {
         return Ok(());
     }
-    // The database as well: another process may be making it at this moment.
-    let known = [LOCK, UNFINISHED, DATABASE].map(OsStr::new);
+    refuse_format_1(path)?;
+    // The log as well: another process may be making it at this moment.
+    let known = [LOCK, UNFINISHED, LOG].map(OsStr::new);
     for item in fs::read_dir(path).map_err(FileError::io(path))? {
         let name = item.map_err(FileError::io(path))?.file_name();
         if !known.contains(&name.as_os_str()) {
             return Err(FileError::Foreign {
                 path: path.to_owned(),
-                found: format!("it holds {name:?} but no {DATABASE}"),
+                found: format!("it holds {name:?} but no {LOG}"),
             });
         }
+    }
+    Ok(())
+}
+
+fn refuse_format_1(path: &Path) -> Result<(), FileError> {
+    let path = path.join(FORMAT_1);
+    if path.exists() {
+        return Err(FileError::OtherFormat { path, found: 1 });
     }
     Ok(())
 }

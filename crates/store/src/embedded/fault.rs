@@ -1,37 +1,10 @@
-//! What redb's errors mean for the callers of the store.
+//! What the disk's errors mean for the callers of the store.
 
-use std::cell::Cell;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Once;
 
 use crate::{Error, Result};
 
-/// Nothing is known to be wrong with the request: the disk or the file is to blame.
-pub(super) fn from_redb(error: impl Into<redb::Error>) -> Error {
-    match error.into() {
-        redb::Error::Io(error) => from_io(&error),
-        redb::Error::PreviousIo => Error::Failed {
-            reason: AFTER_FAILURE.to_owned(),
-        },
-        redb::Error::Corrupted(reason) => damaged("the database file", &reason),
-        other => Error::Failed {
-            reason: other.to_string(),
-        },
-    }
-}
-
-/// What is known when reading the file makes redb give up altogether.
-pub(super) const PAGES_DO_NOT_FIT: &str = "its pages do not fit together";
-
-/// What redb says to everyone once any read or write of the file has failed.
-const AFTER_FAILURE: &str = "an earlier read or write of the database file failed";
-
-/// Whether this is the echo of a failure that another call has met.
-pub(super) fn is_echo(error: &Error) -> bool {
-    matches!(error, Error::Failed { reason } if reason == AFTER_FAILURE)
-}
-
+/// Nothing is known to be wrong with the request: the disk is to blame.
 pub(super) fn from_io(error: &io::Error) -> Error {
     let reason = error.to_string();
     match error.kind() {
@@ -58,30 +31,13 @@ pub(super) fn short(error: &Error) -> String {
     }
 }
 
-/// Runs what reads or writes the file. redb panics on some pages that are damaged: that becomes an error.
+/// Runs what should never panic, and makes an error of it if it does: one thread writes for everybody, and nobody
+/// may wait for it in vain.
 pub(super) fn guarded<T>(run: impl FnOnce() -> Result<T>) -> Result<T> {
-    let damaged = || Err(damaged("the database file", PAGES_DO_NOT_FIT));
-    quietly(run).unwrap_or_else(damaged)
-}
-
-/// Runs what may panic without printing anything if it does; `None` if it did.
-pub(super) fn quietly<T>(run: impl FnOnce() -> T) -> Option<T> {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let loud = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            if !QUIET.get() {
-                loud(panic);
-            }
-        }));
-    });
-    let outer = QUIET.replace(true);
-    let result = catch_unwind(AssertUnwindSafe(run));
-    QUIET.set(outer);
-    result.ok()
-}
-
-thread_local! {
-    /// Whether a panic of this thread is expected and handled.
-    static QUIET: Cell<bool> = const { Cell::new(false) };
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+    outcome.unwrap_or_else(|_| {
+        Err(Error::Failed {
+            reason: "the committer met a state that should not exist".to_owned(),
+        })
+    })
 }

@@ -11,8 +11,7 @@ use async_trait::async_trait;
 use rhumb_meta::Revision;
 use tokio::sync::watch;
 
-use super::engine::Engine;
-use super::read::Snapshot;
+use super::read::Reader;
 use crate::{Change, ChangeEvent, ChangeSet, ChangeStream, Error, Result};
 
 /// How many sets a stream takes at a time from the ring, where they are shared.
@@ -113,7 +112,7 @@ fn weight(set: &ChangeSet) -> usize {
 
 #[derive(Debug)]
 pub(super) struct Stream {
-    engine: Arc<Engine>,
+    reader: Reader,
     feed: Arc<Feed>,
     revision: watch::Receiver<Revision>,
     prefix: String,
@@ -124,10 +123,10 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(engine: Arc<Engine>, feed: Arc<Feed>, prefix: &str, after: Revision) -> Self {
+    pub(super) fn new(reader: Reader, feed: Arc<Feed>, prefix: &str, after: Revision) -> Self {
         Stream {
             revision: feed.revision.subscribe(),
-            engine,
+            reader,
             feed,
             prefix: prefix.to_owned(),
             cursor: after,
@@ -148,8 +147,8 @@ impl Stream {
         }
         let (prefix, after) = (self.prefix.clone(), self.cursor);
         let (sets, reached) = self
-            .engine
-            .read(move |database| Snapshot::open(database)?.changes(&prefix, after, BYTES_MAX))
+            .reader
+            .run(move |reader| reader.changes(&prefix, after, BYTES_MAX))
             .await?;
         self.cursor = reached;
         self.ready.extend(sets);
@@ -190,7 +189,7 @@ impl ChangeStream for Stream {
             if std::mem::take(&mut self.progress_requested) {
                 return Ok(ChangeEvent::Progress(current));
             }
-            if self.engine.is_closed() || self.revision.changed().await.is_err() {
+            if self.reader.is_closed() || self.revision.changed().await.is_err() {
                 return Err(Error::Closed);
             }
         }

@@ -1,25 +1,11 @@
-//! Database files: opened, made, and put in place, so that what is foreign is left alone and what is half done
+//! Files and folders: opened, made, and put in place, so that what is foreign is left alone and what is half done
 //! is never seen.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::RwLock;
 
-use redb::{Builder, Database, DatabaseError, ReadOnlyDatabase, ReadableDatabase, TableError};
-
-use super::contents::Contents;
-use super::engine::{Disk, Engine};
-use super::fault::{PAGES_DO_NOT_FIT, from_redb, quietly, short};
-use super::layout::{FORMAT, FORMATS};
-use super::read::Snapshot;
-use crate::Range;
-
-/// What every database file begins with.
-const MAGIC: &[u8] = b"redb";
-
-/// For files that are read or written once, from end to end.
-const PAGE_CACHE_BYTES: usize = 16 * 1024 * 1024;
+use super::log::{FORMAT, Unreadable, Why};
 
 /// Why a data directory or a backup cannot be used. What was there has not been changed.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +27,7 @@ pub enum FileError {
     #[error(
         "{path} has format {found}, this rhumb reads format {FORMAT}: use the rhumb that wrote it"
     )]
-    OtherFormat { path: PathBuf, found: u64 },
+    OtherFormat { path: PathBuf, found: u32 },
 
     #[error("there is no store in {path}: name the data directory of a rhumb server")]
     Missing { path: PathBuf },
@@ -75,13 +61,20 @@ impl FileError {
         }
     }
 
-    /// The same, of the file that people know, where it was another that stands in for it.
-    pub(super) fn about(self, path: &Path) -> FileError {
-        let path = path.to_owned();
-        match self {
-            FileError::Io { error, .. } => FileError::Io { path, error },
-            FileError::NotWritten { reason, .. } => FileError::NotWritten { path, reason },
-            other => other,
+    /// Of a file of the log that lies in this folder.
+    pub(super) fn unreadable(folder: &Path) -> impl FnOnce(Unreadable) -> FileError {
+        let folder = folder.to_owned();
+        move |Unreadable { file, why }| {
+            let path = folder.join(file);
+            match why {
+                Why::Io(error) => FileError::Io { path, error },
+                Why::OtherFormat(found) => FileError::OtherFormat { path, found },
+                Why::Damaged(reason) => FileError::Damaged { path, reason },
+                Why::Foreign => FileError::Foreign {
+                    path,
+                    found: "the file does not begin like a log".to_owned(),
+                },
+            }
         }
     }
 
@@ -102,27 +95,7 @@ pub(super) fn private() -> OpenOptions {
     options
 }
 
-/// Writes a database file that did not exist, and closes it. If that fails there is none.
-pub(super) fn write_database(
-    path: &Path,
-    fill: impl FnOnce(&Database) -> crate::Result<()>,
-) -> Result<(), FileError> {
-    let file = private().create_new(true).open(path);
-    let file = file.map_err(FileError::io(path))?;
-    let written = Builder::new()
-        .set_cache_size(PAGE_CACHE_BYTES)
-        .create_file(file)
-        .map_err(from_redb)
-        .and_then(|database| fill(&database))
-        .and_then(|()| sync(path).map_err(|error| super::fault::from_io(&error)));
-    written.map_err(|error| {
-        // It is ours and useless; what matters is why.
-        let _ = fs::remove_file(path);
-        FileError::not_written(path, short(&error))
-    })
-}
-
-fn sync(path: &Path) -> io::Result<()> {
+pub(super) fn sync(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
@@ -154,138 +127,4 @@ pub(super) fn put_in_free_place(finished: &Path, place: &Path) -> Result<(), Fil
     // The file has its name or is not wanted; this one is of no more use.
     let _ = fs::remove_file(finished);
     linked
-}
-
-/// Opens a store's database file, after making sure that it is one of ours.
-pub(super) fn open_engine(path: &Path, cache_bytes: usize) -> Result<Engine, FileError> {
-    refuse_other_files(path)?;
-    let disk = FileDisk {
-        path: path.to_owned(),
-    };
-    let open = || {
-        // Opening it to write changes it, so whose it is is looked up before, if it can be.
-        let checked = open_to_read(path)?.is_some();
-        let engine = Engine::open(Box::new(disk), cache_bytes);
-        let engine = engine.map_err(|error| not_opened(path, error))?;
-        if !checked {
-            engine
-                .with_database(|database| Ok(check_format(path, database)))
-                .map_err(|error| FileError::damaged(path, short(&error)))??;
-        }
-        Ok(engine)
-    };
-    quietly(open).unwrap_or_else(|| Err(FileError::damaged(path, PAGES_DO_NOT_FIT)))
-}
-
-/// Shows everything in a database file that no process is using to `read`. The file is not changed, unless
-/// it is a store that was not closed and has to be repaired.
-pub(super) fn read_all<T>(
-    path: &Path,
-    read: impl FnOnce(&Contents) -> Result<T, FileError>,
-) -> Result<T, FileError> {
-    refuse_other_files(path)?;
-    let read = || match open_to_read(path)? {
-        Some(database) => read(&contents(path, &database)?),
-        None => {
-            let engine = open_engine(path, PAGE_CACHE_BYTES)?;
-            engine
-                .with_database(|database| Ok(contents(path, database).and_then(|all| read(&all))))
-                .map_err(|error| FileError::damaged(path, short(&error)))?
-        }
-    };
-    quietly(read).unwrap_or_else(|| Err(FileError::damaged(path, PAGES_DO_NOT_FIT)))
-}
-
-fn contents(path: &Path, database: &impl ReadableDatabase) -> Result<Contents, FileError> {
-    let contents = || {
-        let index = RwLock::new(Snapshot::open(database)?.index()?);
-        Contents::of(&Range::prefix(""), &index, database)
-    };
-    contents().map_err(|error| FileError::damaged(path, short(&error)))
-}
-
-/// A database of ours, open to be read; `None` if it was not closed and has to be repaired first.
-fn open_to_read(path: &Path) -> Result<Option<ReadOnlyDatabase>, FileError> {
-    let opened = Builder::new()
-        .set_cache_size(PAGE_CACHE_BYTES)
-        .open_read_only(path);
-    match opened {
-        Ok(database) => check_format(path, &database).map(|()| Some(database)),
-        Err(DatabaseError::RepairAborted) => Ok(None),
-        Err(error) => Err(not_opened(path, error)),
-    }
-}
-
-fn not_opened(path: &Path, error: DatabaseError) -> FileError {
-    match error {
-        DatabaseError::DatabaseAlreadyOpen => FileError::InUse {
-            path: path.to_owned(),
-            process: "unknown".to_owned(),
-        },
-        DatabaseError::Storage(redb::StorageError::Io(error))
-            if error.kind() != io::ErrorKind::InvalidData
-                && error.kind() != io::ErrorKind::UnexpectedEof =>
-        {
-            FileError::io(path)(error)
-        }
-        error => FileError::damaged(path, error),
-    }
-}
-
-fn check_format(path: &Path, database: &impl ReadableDatabase) -> Result<(), FileError> {
-    let damaged = |error: redb::Error| FileError::damaged(path, short(&from_redb(error)));
-    let read = database
-        .begin_read()
-        .map_err(|error| damaged(error.into()))?;
-    let formats = match read.open_table(FORMATS) {
-        Ok(formats) => formats,
-        Err(TableError::Storage(error)) => return Err(damaged(error.into())),
-        Err(error) => {
-            return Err(FileError::Foreign {
-                path: path.to_owned(),
-                found: format!("it is a database of another program ({error})"),
-            });
-        }
-    };
-    let format = redb::ReadableTable::get(&formats, ()).map_err(|error| damaged(error.into()))?;
-    match format.map(|format| format.value()) {
-        Some(FORMAT) => Ok(()),
-        found => Err(FileError::OtherFormat {
-            path: path.to_owned(),
-            found: found.unwrap_or_default(),
-        }),
-    }
-}
-
-fn refuse_other_files(path: &Path) -> Result<(), FileError> {
-    let mut start = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut start))
-        .map_err(FileError::io(path))?;
-    if start.is_empty() {
-        return Err(FileError::damaged(path, "the file is empty"));
-    }
-    if start != MAGIC {
-        return Err(FileError::Foreign {
-            path: path.to_owned(),
-            found: "the file does not begin like a database".to_owned(),
-        });
-    }
-    Ok(())
-}
-
-#[derive(Debug)]
-struct FileDisk {
-    path: PathBuf,
-}
-
-impl Disk for FileDisk {
-    fn open(&self, builder: &mut Builder) -> Result<Database, DatabaseError> {
-        // Not `create`, which would make a new database in an emptied file.
-        builder.open(&self.path)
-    }
-
-    fn bytes(&self) -> u64 {
-        fs::metadata(&self.path).map_or(0, |metadata| metadata.len())
-    }
 }

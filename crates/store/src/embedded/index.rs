@@ -3,12 +3,12 @@
 //! The index is pure memory. It is filled from the log when the store is opened, and follows each write
 //! once that is durable; so it never shows what a crash could take back.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
 
 use rhumb_meta::Revision;
 
-use super::layout::Place;
+use super::log::Place;
 use crate::types::prefix_end;
 use crate::{Error, Key, Range, Result};
 
@@ -21,7 +21,7 @@ pub(super) struct Version {
 }
 
 impl Version {
-    fn is_live(&self) -> bool {
+    pub(super) fn is_live(&self) -> bool {
         self.created != 0
     }
 }
@@ -31,7 +31,21 @@ impl Version {
 struct Versions {
     latest: Version,
     /// Oldest first.
-    older: VecDeque<Version>,
+    #[expect(
+        clippy::box_collection,
+        reason = "hardly any key has some, and all would have room for them"
+    )]
+    older: Option<Box<VecDeque<Version>>>,
+    /// How many records the log has of the key, needed or not.
+    records: u32,
+}
+
+/// A key that is gone, and of which the log still has records. As long as it has others, the deletion must stay
+/// there as well, or the next start would take one of them for the latest.
+#[derive(Debug, Clone, Copy)]
+struct Ghost {
+    records: u32,
+    deletion: Place,
 }
 
 /// A version that nobody can ask for once the history begins at `superseded` or later.
@@ -45,6 +59,7 @@ pub(super) struct Garbage {
 #[derive(Debug)]
 pub(super) struct Index {
     keys: BTreeMap<Key, Versions>,
+    ghosts: HashMap<Key, Ghost>,
     /// In the order in which it becomes removable.
     garbage: VecDeque<Garbage>,
     revision: u64,
@@ -52,12 +67,13 @@ pub(super) struct Index {
 }
 
 impl Index {
-    pub(super) fn new(revision: u64, compacted: u64) -> Self {
+    pub(super) fn new() -> Self {
         Index {
             keys: BTreeMap::new(),
+            ghosts: HashMap::new(),
             garbage: VecDeque::new(),
-            revision,
-            compacted,
+            revision: 0,
+            compacted: 0,
         }
     }
 
@@ -69,22 +85,26 @@ impl Index {
         Revision::new(self.compacted)
     }
 
-    /// Takes in a change. Changes come in the order of their places.
-    pub(super) fn add(&mut self, key: &Key, version: Version) {
+    /// Takes in a change. Changes come in the order of their places. Answers which record may go from the log by
+    /// that, if any.
+    pub(super) fn add(&mut self, key: &Key, version: Version) -> Option<Place> {
         let Version { place, .. } = version;
-        let mut superseded = None;
+        let (mut superseded, mut droppable) = (None, None);
         match self.keys.get_mut(key) {
             Some(versions) => {
-                let before = std::mem::replace(&mut versions.latest, version);
-                versions.older.push_back(before);
+                let before = versions.add(version);
                 // A deletion is in the garbage already.
                 superseded = before.is_live().then_some(before.place);
             }
             None => {
-                let older = VecDeque::new();
-                let latest = version;
-                self.keys
-                    .insert(Key::clone(key), Versions { latest, older });
+                let ghost = self.ghosts.remove(key);
+                droppable = ghost.map(|ghost| ghost.deletion);
+                let versions = Versions {
+                    latest: version,
+                    older: None,
+                    records: 1 + ghost.map_or(0, |ghost| ghost.records),
+                };
+                self.keys.insert(Key::clone(key), versions);
             }
         }
         // A deletion is worth remembering only as long as what it deleted.
@@ -97,45 +117,77 @@ impl Index {
             });
         }
         self.revision = self.revision.max(place.revision);
+        droppable
     }
 
-    /// From now on the history begins here.
-    pub(super) fn compact(&mut self, revision: u64) {
-        self.compacted = self.compacted.max(revision);
+    /// The store is here, and its history begins there.
+    pub(super) fn reached(&mut self, revision: u64, compacted: u64) {
+        self.revision = self.revision.max(revision);
+        self.compacted = self.compacted.max(compacted);
     }
 
-    /// What can be removed, oldest first, at most `count`.
-    pub(super) fn garbage(&self, count: usize) -> impl Iterator<Item = &Garbage> {
-        let removable = |garbage: &&Garbage| garbage.superseded <= self.compacted;
-        self.garbage.iter().take(count).take_while(removable)
+    /// Whether there are versions that nobody can ask for any more.
+    pub(super) fn has_garbage(&self) -> bool {
+        let oldest = self.garbage.front();
+        oldest.is_some_and(|garbage| garbage.superseded <= self.compacted)
     }
 
-    /// Whether at least `count` versions can be removed.
-    pub(super) fn has_garbage(&self, count: usize) -> bool {
-        count
-            .checked_sub(1)
-            .and_then(|last| self.garbage.get(last))
-            .is_some_and(|garbage| garbage.superseded <= self.compacted)
-    }
-
-    /// Forgets the first `count` of [`Index::garbage`], which have been removed from the log.
-    pub(super) fn forget(&mut self, count: usize) {
-        for garbage in self.garbage.drain(..count) {
-            let Some(versions) = self.keys.get_mut(&garbage.key) else {
-                continue;
+    /// Forgets versions that nobody can ask for any more, oldest first and at most `count`. Answers which records
+    /// may go from the log by that.
+    pub(super) fn forget(&mut self, count: usize) -> Vec<Place> {
+        let mut droppable = Vec::new();
+        for _ in 0..count {
+            let compacted = self.compacted;
+            let removable = |garbage: &mut Garbage| garbage.superseded <= compacted;
+            let Some(garbage) = self.garbage.pop_front_if(removable) else {
+                break;
             };
-            if versions.latest.place == garbage.place {
-                self.keys.remove(&garbage.key);
-                continue;
-            }
-            // Versions go in the order in which they came.
-            versions
-                .older
-                .pop_front_if(|oldest| oldest.place == garbage.place);
-            if versions.older.is_empty() {
-                versions.older = VecDeque::new();
-            }
+            droppable.extend(self.forget_one(garbage));
         }
+        droppable
+    }
+
+    fn forget_one(&mut self, Garbage { key, place, .. }: Garbage) -> Option<Place> {
+        let versions = self.keys.get_mut(&key)?;
+        if versions.latest.place != place {
+            versions.forget_oldest(place);
+            return Some(place);
+        }
+        let ghost = Ghost {
+            records: versions.records,
+            deletion: place,
+        };
+        self.keys.remove(&key);
+        if ghost.records == 1 {
+            return Some(place);
+        }
+        self.ghosts.insert(key, ghost);
+        None
+    }
+
+    /// Whether the log may do without a record, once it does without `dropped` other records of the key.
+    pub(super) fn can_do_without(&self, key: &str, place: Place, dropped: u32) -> bool {
+        if let Some(versions) = self.keys.get(key) {
+            return !versions.hold(place);
+        }
+        let needed = |ghost: &Ghost| ghost.deletion == place && ghost.records - dropped > 1;
+        !self.ghosts.get(key).is_some_and(needed)
+    }
+
+    /// The log does without so many records of the key. Answers the deletion that may go by that, if it is not
+    /// gone already.
+    pub(super) fn dropped(&mut self, key: &str, count: u32) -> Option<Place> {
+        if let Some(versions) = self.keys.get_mut(key) {
+            versions.records -= count;
+            return None;
+        }
+        let ghost = self.ghosts.get_mut(key)?;
+        ghost.records -= count;
+        let Ghost { records, deletion } = *ghost;
+        if records == 0 {
+            self.ghosts.remove(key);
+        }
+        (records == 1).then_some(deletion)
     }
 
     /// The current version of a key, unless it is deleted.
@@ -179,14 +231,36 @@ impl Index {
 }
 
 impl Versions {
+    /// Answers the version that was the latest before.
+    fn add(&mut self, version: Version) -> Version {
+        let before = std::mem::replace(&mut self.latest, version);
+        self.older.get_or_insert_default().push_back(before);
+        self.records += 1;
+        before
+    }
+
+    /// Versions go in the order in which they came.
+    fn forget_oldest(&mut self, place: Place) {
+        if let Some(older) = &mut self.older {
+            older.pop_front_if(|oldest| oldest.place == place);
+            if older.is_empty() {
+                self.older = None;
+            }
+        }
+    }
+
+    fn hold(&self, place: Place) -> bool {
+        let found = |older: &VecDeque<Version>| older.binary_search_by_key(&place, |it| it.place);
+        self.latest.place == place || self.older.as_deref().is_some_and(|it| found(it).is_ok())
+    }
+
     fn at(&self, revision: u64) -> Option<Version> {
         if self.latest.place.revision <= revision {
             return Some(self.latest);
         }
-        let later = self
-            .older
-            .partition_point(|older| older.place.revision <= revision);
-        later.checked_sub(1).map(|last| self.older[last])
+        let older = self.older.as_deref()?;
+        let later = older.partition_point(|older| older.place.revision <= revision);
+        later.checked_sub(1).map(|last| older[last])
     }
 }
 
@@ -202,10 +276,7 @@ mod tests {
     }
 
     fn add(index: &mut Index, key: &str, revision: u64, created: u64) {
-        let place = Place {
-            revision,
-            position: 0,
-        };
+        let place = at_revision(revision);
         index.add(&key.into(), Version { place, created });
     }
 
@@ -216,15 +287,24 @@ mod tests {
             .collect()
     }
 
-    fn sweep(index: &mut Index) -> Vec<u64> {
-        let places: Vec<_> = index.garbage(100).map(|g| g.place.revision).collect();
-        index.forget(places.len());
-        places
+    fn at_revision(revision: u64) -> Place {
+        Place {
+            revision,
+            position: 0,
+        }
+    }
+
+    /// Which records may go from the log once the history begins here.
+    fn compact(index: &mut Index, revision: u64) -> Vec<u64> {
+        index.reached(revision, revision);
+        let droppable = index.forget(usize::MAX);
+        assert!(!index.has_garbage());
+        droppable.iter().map(|place| place.revision).collect()
     }
 
     #[test]
     fn every_revision_is_seen_until_it_is_compacted() {
-        let mut index = Index::new(1, 0);
+        let mut index = Index::new();
         put(&mut index, "/x", 2);
         put(&mut index, "/y", 3);
         put(&mut index, "/x", 4);
@@ -234,20 +314,18 @@ mod tests {
         assert_eq!(at(&index, 3), [(x.clone(), 2), (y.clone(), 3)]);
         assert_eq!(at(&index, 4), [(x.clone(), 4), (y, 3)]);
         assert_eq!(at(&index, 5), [(x, 4)]);
-        assert_eq!(sweep(&mut index), [0; 0]);
+        assert!(!index.has_garbage() && index.forget(usize::MAX).is_empty());
     }
 
     #[test]
     fn garbage_is_what_was_superseded_and_deletions_themselves() {
-        let mut index = Index::new(1, 0);
+        let mut index = Index::new();
         put(&mut index, "/x", 2);
         put(&mut index, "/x", 3);
         put(&mut index, "/y", 4);
         add(&mut index, "/y", 5, 0);
         put(&mut index, "/x", 6);
-        index.compact(5);
-        assert!(index.has_garbage(3) && !index.has_garbage(4));
-        assert_eq!(sweep(&mut index), [2, 4, 5]);
+        assert_eq!(compact(&mut index, 5), [2, 4]);
         assert_eq!(at(&index, 5), [("/x".to_owned(), 3)]);
         assert_eq!(at(&index, 6), [("/x".to_owned(), 6)]);
         assert_eq!(index.keys.len(), 1);
@@ -255,12 +333,61 @@ mod tests {
 
     #[test]
     fn a_key_that_came_back_survives_the_removal_of_its_deletion() {
-        let mut index = Index::new(1, 0);
+        let mut index = Index::new();
         put(&mut index, "/x", 2);
         add(&mut index, "/x", 3, 0);
         put(&mut index, "/x", 4);
-        index.compact(4);
-        assert_eq!(sweep(&mut index), [2, 3]);
+        assert_eq!(compact(&mut index, 4), [2, 3]);
         assert_eq!(at(&index, 4), [("/x".to_owned(), 4)]);
+    }
+
+    /// Or what was deleted would come back with the next start.
+    #[test]
+    fn a_deletion_stays_in_the_log_as_long_as_what_it_deleted() {
+        let mut index = Index::new();
+        put(&mut index, "/x", 2);
+        put(&mut index, "/x", 3);
+        add(&mut index, "/x", 4, 0);
+        assert_eq!(compact(&mut index, 4), [2, 3]);
+        let (second, third, fourth) = (at_revision(2), at_revision(3), at_revision(4));
+        assert!(index.can_do_without("/x", second, 0) && index.can_do_without("/x", third, 0));
+        assert!(!index.can_do_without("/x", fourth, 1) && index.can_do_without("/x", fourth, 2));
+        assert_eq!(index.dropped("/x", 1), None);
+        assert!(!index.can_do_without("/x", fourth, 0));
+        assert_eq!(index.dropped("/x", 1), Some(fourth));
+        assert!(index.can_do_without("/x", fourth, 0));
+        assert_eq!(index.dropped("/x", 1), None);
+        assert!(index.ghosts.is_empty());
+    }
+
+    #[test]
+    fn a_deletion_may_go_when_the_key_comes_back() {
+        let mut index = Index::new();
+        put(&mut index, "/x", 2);
+        add(&mut index, "/x", 3, 0);
+        assert_eq!(compact(&mut index, 3), [2]);
+        let version = Version {
+            place: at_revision(4),
+            created: 4,
+        };
+        assert_eq!(index.add(&"/x".into(), version), Some(at_revision(3)));
+        assert!(index.can_do_without("/x", at_revision(3), 0));
+        assert!(!index.can_do_without("/x", at_revision(4), 0));
+        // All that the log still has of it counts when it is deleted again.
+        add(&mut index, "/x", 5, 0);
+        assert_eq!(compact(&mut index, 5), [4]);
+        assert!(!index.can_do_without("/x", at_revision(5), 2));
+        assert!(index.can_do_without("/x", at_revision(5), 3));
+    }
+
+    #[test]
+    fn what_history_needs_stays_in_the_log() {
+        let mut index = Index::new();
+        for revision in 2..10 {
+            put(&mut index, "/x", revision);
+        }
+        assert_eq!(compact(&mut index, 5), [2, 3, 4]);
+        let needed = |revision| !index.can_do_without("/x", at_revision(revision), 0);
+        assert!((5..10).all(needed) && !(2..5).any(needed));
     }
 }

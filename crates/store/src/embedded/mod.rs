@@ -1,26 +1,26 @@
-//! The default backend: one file in a directory, no other process.
+//! The default backend: a log in a directory, no other process.
 //!
-//! One thread owns all writing ([`committer`]) and shares each sync among all who wait. Reads run on
-//! snapshots beside it and never wait for it. Streams read from memory, or from the file when they lag.
-//!
-//! Nothing outside this folder knows of redb, but for [`Disk`], by which tests bring a disk of their own.
+//! One thread owns all writing ([`committer`]) and shares each sync among all who wait. Another one gives the room
+//! of what is no longer needed back ([`cleaner`]). Reads run beside them and never wait for them. Streams read from
+//! memory, or from the log when they lag.
 
 mod apply;
 mod backup;
+mod cleaner;
 mod committer;
-mod contents;
 mod directory;
-mod engine;
+mod disk;
 mod fault;
 mod feed;
 mod file;
 mod index;
-mod layout;
+mod log;
 mod read;
 mod retention;
 
+use std::io;
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock, mpsc};
+use std::sync::{Arc, RwLock, mpsc};
 use std::thread::JoinHandle;
 
 use async_trait::async_trait;
@@ -28,30 +28,33 @@ use rhumb_meta::Revision;
 use tokio::sync::{Semaphore, oneshot};
 
 pub use backup::{RESTORE_REVISION_GAP, Report, backup_file, check, drop_damaged, restore};
-pub use engine::Disk;
+pub use disk::{Disk, DiskFile};
 pub use file::FileError;
 pub use retention::Retention;
 
 use crate::types::{check_key, check_prefix};
 use crate::{ChangeStream, Entry, Error, Page, Range, Result, Store, Transaction};
-use committer::{Committer, Request, SharedIndex};
-use contents::Contents;
+use cleaner::Cleaning;
+use committer::{Committer, Request};
 use directory::Directory;
-use engine::Engine;
+use disk::Folder;
 use feed::{Feed, Stream};
-use read::Snapshot;
+use log::{Loaded, Unreadable, Why};
+use read::Reader;
 use retention::Ages;
 
 /// The queue is measured in units of this size, at least one a transaction.
 const QUEUE_UNIT_BYTES: usize = 1024;
 
+/// How large a segment of the log gets, unless a single write is larger.
+const SEGMENT_BYTES: u64 = 8 * 1024 * 1024;
+
 /// How much of everything the store may use.
 #[derive(Debug, Clone)]
 pub struct Options {
     pub retention: Retention,
-    /// Pages of the file that are kept in memory. Reads of objects come from the cache above the store,
-    /// so this need not hold them all.
-    pub page_cache_bytes: usize,
+    /// How large a file of the log gets before another one is begun.
+    pub segment_bytes: u64,
     /// Recent changes kept in memory for streams.
     pub recent_changes_bytes: usize,
     /// Transactions that wait for the committer. Callers wait when it is full.
@@ -62,7 +65,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             retention: Retention::default(),
-            page_cache_bytes: 64 * 1024 * 1024,
+            segment_bytes: SEGMENT_BYTES,
             recent_changes_bytes: 8 * 1024 * 1024,
             queue_bytes: 64 * 1024 * 1024,
         }
@@ -80,12 +83,11 @@ pub struct Stats {
 
 /// A store in a directory of this machine.
 ///
-/// Dropping it carries out the transactions that wait and closes the file, and takes as long as that takes;
+/// Dropping it carries out the transactions that wait and closes the log, and takes as long as that takes;
 /// [`Embedded::close`] does the same without holding the thread.
 #[derive(Debug)]
 pub struct Embedded {
-    engine: Arc<Engine>,
-    index: SharedIndex,
+    reader: Reader,
     feed: Arc<Feed>,
     requests: Option<mpsc::Sender<Request>>,
     queue: Arc<Semaphore>,
@@ -93,7 +95,8 @@ pub struct Embedded {
     committer: Option<JoinHandle<()>>,
 }
 
-/// A process that ends must not be quicker than the file is closed: the next start would have to check all of it.
+/// A process that ends must not be quicker than the log is closed, or the next start could not tell whether
+/// something is missing at its end.
 impl Drop for Embedded {
     fn drop(&mut self) {
         self.requests = None;
@@ -116,59 +119,60 @@ impl Embedded {
 
     fn open_blocking(path: &Path, options: &Options) -> Result<Self, FileError> {
         let directory = Directory::hold(path)?;
-        let database = directory.database();
-        if !database.exists() {
-            directory.create_database(directory::initialise)?;
+        let log = directory.log();
+        if !log.exists() {
+            directory.create_empty_log()?;
         }
-        let engine = file::open_engine(&database, options.page_cache_bytes)?;
-        Self::start(engine, options, Some(directory))
-            .map_err(|error| FileError::damaged(&database, fault::short(&error)))
+        let loaded = log::load(Box::new(Folder::new(&log)));
+        let loaded = loaded.map_err(FileError::unreadable(&log))?;
+        Self::start(loaded, options, Some(directory)).map_err(FileError::io(&log))
     }
 
     /// Opens the store on a disk of the caller's own, such as a simulated one, or creates it there.
     pub async fn open_on(disk: impl Disk, options: Options) -> Result<Self> {
         let opening = tokio::task::spawn_blocking(move || {
-            let engine =
-                Engine::open(Box::new(disk), options.page_cache_bytes).map_err(fault::from_redb)?;
-            directory::initialise_if_new(&engine)?;
-            Self::start(engine, &options, None)
+            let failed = |error| fault::from_io(&error);
+            directory::initialise_if_new(&disk).map_err(failed)?;
+            let loaded = log::load(Box::new(disk)).map_err(as_error)?;
+            Self::start(loaded, &options, None).map_err(failed)
         });
         opening
             .await
             .unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
     }
 
-    fn start(engine: Engine, options: &Options, directory: Option<Directory>) -> Result<Self> {
-        let index = engine.read_blocking(|database| Snapshot::open(database)?.index())?;
+    fn start(loaded: Loaded, options: &Options, directory: Option<Directory>) -> io::Result<Self> {
+        let (log, index, tail) = loaded.writable(options.segment_bytes)?;
         let feed = Arc::new(Feed::new(index.revision(), options.recent_changes_bytes));
-        let (engine, index) = (Arc::new(engine), Arc::new(RwLock::new(index)));
+        let index = Arc::new(RwLock::new(index));
+        let cleaning =
+            Cleaning::start(Arc::clone(&log), Arc::clone(&index), options.segment_bytes)?;
         let (requests, receiver) = mpsc::channel();
         let committer = Committer::new(
-            Arc::clone(&engine),
+            (Arc::clone(&log), tail),
             Arc::clone(&index),
             Arc::clone(&feed),
             receiver,
             Ages::new(options.retention),
+            cleaning,
         );
         let run = move || {
             committer.run();
             drop(directory);
         };
         let thread = std::thread::Builder::new().name("committer".to_owned());
-        let committer = thread.spawn(run).map_err(|error| fault::from_io(&error))?;
         let queue_units = options.queue_bytes / QUEUE_UNIT_BYTES;
         Ok(Embedded {
-            engine,
-            index,
+            reader: Reader::new(log, index),
             feed,
             requests: Some(requests),
             queue: Arc::new(Semaphore::new(queue_units)),
             queue_units,
-            committer: Some(committer),
+            committer: Some(thread.spawn(run)?),
         })
     }
 
-    /// Carries out what waits, closes the file and lets go of the directory.
+    /// Carries out what waits, closes the log and lets go of the directory.
     pub async fn close(mut self) {
         self.requests = None;
         if let Some(thread) = self.committer.take() {
@@ -181,7 +185,7 @@ impl Embedded {
         let free = self.queue.available_permits();
         Stats {
             revision: self.feed.revision(),
-            file_bytes: self.engine.disk_bytes(),
+            file_bytes: self.reader.disk_bytes(),
             recent_changes_bytes: self.feed.ring_bytes(),
             queue_bytes: self.queue_units.saturating_sub(free) * QUEUE_UNIT_BYTES,
         }
@@ -197,27 +201,24 @@ impl Embedded {
 impl Store for Embedded {
     async fn get(&self, key: &str) -> Result<Option<Entry>> {
         check_key(key)?;
-        let (key, index) = (key.to_owned(), Arc::clone(&self.index));
-        self.engine
-            .read(move |database| contents::entry(&key, &index, database))
-            .await
+        let key = key.to_owned();
+        self.reader.run(move |reader| reader.entry(&key)).await
     }
 
     async fn range(&self, range: Range<'_>) -> Result<Page> {
         check_prefix(range.prefix)?;
         let (prefix, after) = (range.prefix.to_owned(), range.after.map(str::to_owned));
         let (limit, at) = (range.limit, range.at);
-        let index = Arc::clone(&self.index);
-        let read = move |database: &redb::Database| {
+        let read = move |reader: &Reader| {
             let range = Range {
                 prefix: &prefix,
                 after: after.as_deref(),
                 limit,
                 at,
             };
-            Contents::of(&range, &index, database)?.page()
+            reader.contents(&range)?.page()
         };
-        self.engine.read(read).await
+        self.reader.run(read).await
     }
 
     /// Once the transaction waits in the queue it is carried out, also if the caller stops waiting.
@@ -241,19 +242,15 @@ impl Store for Embedded {
 
     async fn changes(&self, prefix: &str, after: Revision) -> Result<Box<dyn ChangeStream>> {
         check_prefix(prefix)?;
-        let oldest = self
-            .index
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .compacted();
+        let oldest = self.reader.compacted();
         if after < oldest {
             return Err(Error::Compacted {
                 requested: after,
                 oldest,
             });
         }
-        let (engine, feed) = (Arc::clone(&self.engine), Arc::clone(&self.feed));
-        Ok(Box::new(Stream::new(engine, feed, prefix, after)))
+        let (reader, feed) = (self.reader.clone(), Arc::clone(&self.feed));
+        Ok(Box::new(Stream::new(reader, feed, prefix, after)))
     }
 
     async fn revision(&self) -> Result<Revision> {
@@ -265,4 +262,14 @@ impl Store for Embedded {
         self.send(Request::Compact { revision, reply })?;
         answer.await.map_err(|_| Error::Closed)?
     }
+}
+
+fn as_error(Unreadable { file, why }: Unreadable) -> Error {
+    let reason = match why {
+        Why::Io(error) => return fault::from_io(&error),
+        Why::Foreign => "it does not begin like a log".to_owned(),
+        Why::OtherFormat(format) => format!("it has format {format}"),
+        Why::Damaged(reason) => reason,
+    };
+    fault::damaged(&file, &reason)
 }

@@ -1,70 +1,70 @@
-//! Reading from one snapshot of the database.
+//! Reads beside the committer: the index and the segments of one moment, taken together.
 
-use redb::{ReadOnlyTable, ReadableDatabase, ReadableTable};
+use std::num::NonZero;
+use std::sync::{Arc, PoisonError};
+
 use rhumb_meta::Revision;
 
-use super::fault::{damaged, from_redb};
-use super::index::{Index, Version};
-use super::layout::{Head, LOG, NUMBERS, Numbers, Place, Record};
-use crate::{Change, ChangeSet, Entry, Error, Key, Result};
+use super::committer::SharedIndex;
+use super::fault::damaged;
+use super::index::Index;
+use super::log::{self, BadRecord, Head, Log, Place, Record, Segments};
+use crate::{Change, ChangeSet, Entry, Error, Key, Page, Range, Result};
 
-/// The log as it was at one moment. Later commits do not show.
-#[derive(Debug)]
-pub(super) struct Snapshot {
-    numbers: Numbers,
-    log: ReadOnlyTable<(u64, u32), &'static [u8]>,
+/// What reads need; clones are the same store.
+#[derive(Debug, Clone)]
+pub(super) struct Reader {
+    log: Arc<Log>,
+    index: SharedIndex,
 }
 
-impl Snapshot {
-    pub(super) fn open(database: &impl ReadableDatabase) -> Result<Self> {
-        let transaction = database.begin_read().map_err(from_redb)?;
-        let numbers = transaction.open_table(NUMBERS).map_err(from_redb)?;
-        Ok(Snapshot {
-            numbers: read_numbers(&numbers)?,
-            log: transaction.open_table(LOG).map_err(from_redb)?,
-        })
+impl Reader {
+    pub(super) fn new(log: Arc<Log>, index: SharedIndex) -> Self {
+        Reader { log, index }
     }
 
-    pub(super) fn revision(&self) -> Revision {
-        Revision::new(self.numbers.revision)
+    /// Runs a read on a thread where it may block.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Reader) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        if self.log.is_closed() {
+            return Err(Error::Closed);
+        }
+        let reader = self.clone();
+        let task = tokio::task::spawn_blocking(move || read(&reader));
+        task.await.unwrap_or(Err(Error::Closed))
     }
 
+    pub(super) fn is_closed(&self) -> bool {
+        self.log.is_closed()
+    }
+
+    pub(super) fn disk_bytes(&self) -> u64 {
+        self.log.disk_bytes()
+    }
+
+    /// Where the history begins.
     pub(super) fn compacted(&self) -> Revision {
-        Revision::new(self.numbers.compacted)
+        self.with_index(Index::compacted)
     }
 
-    /// Reads the whole log into an index, and makes sure that it is the whole log.
-    pub(super) fn index(&self) -> Result<Index> {
-        let Numbers {
-            revision,
-            compacted,
-            ..
-        } = self.numbers;
-        let mut index = Index::new(revision, compacted);
-        let mut found = Numbers {
-            revision,
-            compacted,
-            ..Numbers::default()
-        };
-        for row in self.log.iter().map_err(from_redb)? {
-            let (place, bytes) = row.map_err(from_redb)?;
-            let place = Place::from(place.value());
-            let head = Head::of(place, bytes.value())
-                .map_err(|bad| damaged(&format!("revision {}", place.revision), bad.reason()))?;
-            found.count(head.crc);
-            let created = head.created;
-            index.add(&head.key.into(), Version { place, created });
-        }
-        if found != self.numbers || index.revision().get() != revision {
-            let (found, wanted) = (found.records, self.numbers.records);
-            let reason = format!("it has {found} readable records instead of {wanted}");
-            return Err(damaged("the log", &reason));
-        }
-        Ok(index)
+    fn with_index<T>(&self, read: impl FnOnce(&Index) -> T) -> T {
+        read(&self.index.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn entry(&self, key: &Key, place: Place) -> Result<Entry> {
-        entry_at(&self.log, key, place)
+    /// The current entry of one key.
+    pub(super) fn entry(&self, key: &str) -> Result<Option<Entry>> {
+        let found = self.with_index(|index| {
+            let version = index.latest(key)?;
+            Some((version.place, self.log.segments()))
+        });
+        let entry = |(place, segments): (Place, Segments)| entry_at(&segments, &key.into(), place);
+        found.map(entry).transpose()
+    }
+
+    pub(super) fn contents(&self, range: &Range<'_>) -> Result<Contents> {
+        self.with_index(|index| Contents::of(range, index, self.log.segments()))
     }
 
     /// The changes below `prefix` after a revision: not much more than `bytes_max` of the log is looked
@@ -75,7 +75,8 @@ impl Snapshot {
         after: Revision,
         bytes_max: usize,
     ) -> Result<(Vec<ChangeSet>, Revision)> {
-        let oldest = self.compacted();
+        let moment = |index: &Index| (index.revision(), index.compacted(), self.log.segments());
+        let (current, oldest, segments) = self.with_index(moment);
         if after < oldest {
             return Err(Error::Compacted {
                 requested: after,
@@ -83,20 +84,70 @@ impl Snapshot {
             });
         }
         let mut collected = Collected::new(prefix, after);
-        let rows = self.log.range((after.get() + 1, 0)..).map_err(from_redb)?;
-        let mut bytes_read = 0;
-        for row in rows {
-            let (place, bytes) = row.map_err(from_redb)?;
-            let place = Place::from(place.value());
-            if bytes_read >= bytes_max && place.revision != collected.revision {
+        let mut bytes_left = bytes_max;
+        for segment in log::segments_after(&segments, after.get() + 1) {
+            for row in segment.rows_between(after.get(), current.get(), bytes_left) {
+                let record = segment.record_at(&row)?;
+                collected.add(row.place(), &record)?;
+                bytes_left = bytes_left.saturating_sub(record.len());
+            }
+            if bytes_left == 0 {
                 collected.close();
                 return Ok((collected.sets, Revision::new(collected.revision)));
             }
-            bytes_read += bytes.value().len();
-            collected.add(place, bytes.value())?;
         }
         collected.close();
-        Ok((collected.sets, self.revision().max(after)))
+        Ok((collected.sets, current.max(after)))
+    }
+}
+
+/// What a range holds: its keys, and the segments that their values are read from.
+pub(super) struct Contents {
+    pub(super) revision: Revision,
+    pub(super) keys: Vec<(Key, Place)>,
+    segments: Segments,
+    more: bool,
+}
+
+impl Contents {
+    /// The segments are those of the moment in which the index is held.
+    pub(super) fn of(range: &Range<'_>, index: &Index, segments: Segments) -> Result<Contents> {
+        let revision = index.revision_of(range)?;
+        let limit = range.limit.map_or(usize::MAX, NonZero::get);
+        let mut found = index.range(range, revision);
+        let take = |(key, place): (&Key, Place)| (key.clone(), place);
+        let keys = found.by_ref().take(limit).map(take).collect();
+        let more = found.next().is_some();
+        Ok(Contents {
+            revision,
+            keys,
+            segments,
+            more,
+        })
+    }
+
+    pub(super) fn entry(&self, key: &Key, place: Place) -> Result<Entry> {
+        entry_at(&self.segments, key, place)
+    }
+
+    pub(super) fn page(&self) -> Result<Page> {
+        let entry = |(key, place): &(Key, Place)| self.entry(key, *place);
+        Ok(Page {
+            entries: self.keys.iter().map(entry).collect::<Result<_>>()?,
+            revision: self.revision,
+            more: self.more,
+        })
+    }
+}
+
+/// The entry whose record lies at `place`.
+pub(super) fn entry_at(segments: &Segments, key: &Key, place: Place) -> Result<Entry> {
+    let bytes = log::record(segments, place)?;
+    let bytes = bytes.ok_or_else(|| damaged(key, "its record is missing"))?;
+    let record = Record::decode(place, &bytes).map_err(|bad| damaged(key, bad.reason()))?;
+    match record.to_entry(place.revision) {
+        Some(entry) if record.key == &**key => Ok(entry),
+        _ => Err(damaged(key, "its record belongs to something else")),
     }
 }
 
@@ -123,7 +174,7 @@ impl<'a> Collected<'a> {
             self.close();
             self.revision = place.revision;
         }
-        let named = |bad: super::layout::BadRecord| match Head::of(place, bytes) {
+        let named = |bad: BadRecord| match Head::of(place, bytes) {
             Ok(head) => damaged(head.key, bad.reason()),
             Err(_) => damaged(&format!("revision {}", place.revision), bad.reason()),
         };
@@ -141,29 +192,5 @@ impl<'a> Collected<'a> {
                 changes: std::mem::take(&mut self.open).into(),
             });
         }
-    }
-}
-
-pub(super) fn read_numbers(table: &impl ReadableTable<(), &'static [u8]>) -> Result<Numbers> {
-    let bytes = table.get(()).map_err(from_redb)?;
-    bytes
-        .and_then(|bytes| Numbers::decode(bytes.value()))
-        .ok_or_else(|| damaged("the numbers of the store", "their checksum does not match"))
-}
-
-/// The entry whose record lies at `place`.
-pub(super) fn entry_at(
-    log: &impl ReadableTable<(u64, u32), &'static [u8]>,
-    key: &Key,
-    place: Place,
-) -> Result<Entry> {
-    let bytes = log
-        .get(place.row())
-        .map_err(from_redb)?
-        .ok_or_else(|| damaged(key, "its record is missing"))?;
-    let record = Record::decode(place, bytes.value()).map_err(|bad| damaged(key, bad.reason()))?;
-    match record.to_entry(place.revision) {
-        Some(entry) if record.key == &**key => Ok(entry),
-        _ => Err(damaged(key, "its record belongs to something else")),
     }
 }

@@ -5,11 +5,11 @@
 // Each test that includes this uses a part of it.
 #![allow(dead_code)]
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use redb::{Database, DatabaseError, StorageBackend};
-use rhumb_store::embedded::Disk;
+use rhumb_store::embedded::{Disk, DiskFile};
 use rhumb_store_conformance::Random;
 
 const PAGE_BYTES: usize = 4096;
@@ -17,20 +17,108 @@ const PAGE_BYTES: usize = 4096;
 /// As a kernel reports it.
 const EIO: i32 = 5;
 
+/// A file, whatever its name.
+type Number = usize;
+
 #[derive(Debug, Clone)]
 pub(crate) enum Operation {
-    Write { offset: usize, bytes: Vec<u8> },
-    SetLen(usize),
-    Sync,
+    Create {
+        name: String,
+        file: Number,
+    },
+    Write {
+        file: Number,
+        offset: usize,
+        bytes: Vec<u8>,
+    },
+    SetSize {
+        file: Number,
+        size: usize,
+    },
+    Sync {
+        file: Number,
+    },
+    Rename {
+        from: String,
+        to: String,
+    },
+    Remove {
+        name: String,
+    },
+}
+
+impl Operation {
+    /// Whether it is about names, and durable only once a rename is.
+    fn is_about_names(&self) -> bool {
+        matches!(self, Operation::Create { .. } | Operation::Remove { .. })
+    }
+
+    fn file(&self) -> Option<Number> {
+        match self {
+            Operation::Write { file, .. }
+            | Operation::SetSize { file, .. }
+            | Operation::Sync { file } => Some(*file),
+            _ => None,
+        }
+    }
+}
+
+/// What lies on a disk.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Image {
+    names: BTreeMap<String, Number>,
+    files: BTreeMap<Number, Vec<u8>>,
+}
+
+impl Image {
+    /// Carries out an operation; of a write only the first `bytes_max` bytes.
+    pub(crate) fn carry_out(&mut self, operation: &Operation, bytes_max: usize) {
+        match operation {
+            Operation::Create { name, file } => {
+                self.names.insert(name.clone(), *file);
+                self.files.entry(*file).or_default();
+            }
+            Operation::Write {
+                file,
+                offset,
+                bytes,
+            } => {
+                let content = self.files.entry(*file).or_default();
+                let bytes = &bytes[..bytes.len().min(bytes_max)];
+                let end = offset + bytes.len();
+                if content.len() < end {
+                    content.resize(end, 0);
+                }
+                content[*offset..end].copy_from_slice(bytes);
+            }
+            Operation::SetSize { file, size } => {
+                self.files.entry(*file).or_default().resize(*size, 0);
+            }
+            Operation::Rename { from, to } => {
+                if let Some(file) = self.names.remove(from) {
+                    self.names.insert(to.clone(), file);
+                }
+            }
+            Operation::Remove { name } => {
+                self.names.remove(name);
+            }
+            Operation::Sync { .. } => {}
+        }
+    }
+
+    /// How many segments there are.
+    pub(crate) fn segments(&self) -> usize {
+        let is_segment = |name: &&String| name.ends_with(".log");
+        self.names.keys().filter(is_segment).count()
+    }
 }
 
 #[derive(Debug, Default)]
 struct State {
     /// What the operating system shows, synced or not.
-    content: Vec<u8>,
+    image: Image,
     trace: Vec<Operation>,
-    /// Which pages have room on the disk: a file that was only made longer has none.
-    allocated: Vec<bool>,
+    next_file: Number,
     pages_max: Option<usize>,
     failing_syncs: bool,
     failing_reads: usize,
@@ -38,7 +126,7 @@ struct State {
     full_syncs: std::ops::Range<usize>,
     /// After this many syncs no write finds room, not even where there was one.
     syncs_until_full: Option<usize>,
-    opened: usize,
+    writes: usize,
 }
 
 /// A handle; clones are the same disk.
@@ -46,11 +134,10 @@ struct State {
 pub(crate) struct SimulatedDisk(Arc<Mutex<State>>);
 
 impl SimulatedDisk {
-    pub(crate) fn with_content(content: Vec<u8>) -> Self {
-        let pages = content.len().div_ceil(PAGE_BYTES);
+    pub(crate) fn with_content(image: Image) -> Self {
         SimulatedDisk(Arc::new(Mutex::new(State {
-            content,
-            allocated: vec![true; pages],
+            next_file: image.files.keys().last().map_or(0, |last| last + 1),
+            image,
             ..State::default()
         })))
     }
@@ -71,7 +158,7 @@ impl SimulatedDisk {
     /// Leaves room for this many more pages; `None` for all there is.
     pub(crate) fn leave_room(&self, pages: Option<usize>) {
         let mut state = self.state();
-        let used = state.allocated.iter().filter(|used| **used).count();
+        let used = state.pages();
         state.pages_max = pages.map(|pages| used + pages);
     }
 
@@ -90,9 +177,9 @@ impl SimulatedDisk {
         self.state().syncs_until_full = syncs;
     }
 
-    /// How often it has been opened.
-    pub(crate) fn opened(&self) -> usize {
-        self.state().opened
+    /// How often somebody has tried to write.
+    pub(crate) fn writes(&self) -> usize {
+        self.state().writes
     }
 
     pub(crate) fn fail_syncs(&self, failing: bool) {
@@ -100,67 +187,133 @@ impl SimulatedDisk {
     }
 }
 
-impl Disk for SimulatedDisk {
-    fn open(&self, builder: &mut redb::Builder) -> Result<Database, DatabaseError> {
-        self.state().opened += 1;
-        builder.create_with_backend(self.clone())
+impl State {
+    fn carry_out(&mut self, operation: Operation) {
+        self.image.carry_out(&operation, usize::MAX);
+        self.trace.push(operation);
     }
 
-    fn bytes(&self) -> u64 {
-        self.state().content.len() as u64
+    /// How many pages all files take that somebody can open.
+    fn pages(&self) -> usize {
+        let names = self.image.names.values();
+        names
+            .map(|file| self.image.files[file].len().div_ceil(PAGE_BYTES))
+            .sum()
+    }
+
+    /// How much of a write finds room.
+    fn room(&self, file: Number, offset: usize, bytes: usize) -> usize {
+        if self.syncs_until_full == Some(0) {
+            return 0;
+        }
+        let Some(max) = self.pages_max else {
+            return bytes;
+        };
+        let own = self.image.files[&file].len().div_ceil(PAGE_BYTES);
+        let end = (own + max.saturating_sub(self.pages())) * PAGE_BYTES;
+        bytes.min(end.saturating_sub(offset))
     }
 }
 
-impl State {
-    fn allocate(&mut self, offset: usize, len: usize) -> io::Result<()> {
-        if self.syncs_until_full == Some(0) {
-            return Err(io::ErrorKind::StorageFull.into());
+impl Disk for SimulatedDisk {
+    fn names(&self) -> io::Result<Vec<String>> {
+        Ok(self.state().image.names.keys().cloned().collect())
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let file = self.state().image.names.get(name).copied();
+        let number = file.ok_or(io::ErrorKind::NotFound)?;
+        let disk = self.clone();
+        Ok(Box::new(SimulatedFile { disk, number }))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let mut state = self.state();
+        let number = state.next_file;
+        state.next_file += 1;
+        state.carry_out(Operation::Create {
+            name: name.to_owned(),
+            file: number,
+        });
+        let disk = self.clone();
+        Ok(Box::new(SimulatedFile { disk, number }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut state = self.state();
+        if !state.image.names.contains_key(from) {
+            return Err(io::ErrorKind::NotFound.into());
         }
-        let (first, last) = (offset / PAGE_BYTES, (offset + len).div_ceil(PAGE_BYTES));
-        if self.allocated.len() < last {
-            self.allocated.resize(last, false);
+        state.carry_out(Operation::Rename {
+            from: from.to_owned(),
+            to: to.to_owned(),
+        });
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let mut state = self.state();
+        if !state.image.names.contains_key(name) {
+            return Err(io::ErrorKind::NotFound.into());
         }
-        let new = self.allocated[first..last]
-            .iter()
-            .filter(|used| !**used)
-            .count();
-        let used = self.allocated.iter().filter(|used| **used).count();
-        if self.pages_max.is_some_and(|max| used + new > max) {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        self.allocated[first..last].fill(true);
+        state.carry_out(Operation::Remove {
+            name: name.to_owned(),
+        });
         Ok(())
     }
 }
 
-impl StorageBackend for SimulatedDisk {
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.state().content.len() as u64)
+#[derive(Debug)]
+struct SimulatedFile {
+    disk: SimulatedDisk,
+    number: Number,
+}
+
+impl DiskFile for SimulatedFile {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.disk.state().image.files[&self.number].len() as u64)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let mut state = self.state();
+        let mut state = self.disk.state();
         if state.failing_reads > 0 {
             state.failing_reads -= 1;
             return Err(io::Error::from_raw_os_error(EIO));
         }
         let offset = offset as usize;
-        let bytes = state.content.get(offset..offset + out.len());
+        let bytes = state.image.files[&self.number].get(offset..offset + out.len());
         out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
     }
 
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        let mut state = self.state();
-        state.content.resize(len as usize, 0);
-        let pages = (len as usize).div_ceil(PAGE_BYTES);
-        state.allocated.resize(pages, false);
-        state.trace.push(Operation::SetLen(len as usize));
+    /// What finds room is written, also if it is not all of it.
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.disk.state();
+        state.writes += 1;
+        let (file, offset) = (self.number, offset as usize);
+        let room = state.room(file, offset, bytes.len());
+        state.carry_out(Operation::Write {
+            file,
+            offset,
+            bytes: bytes[..room].to_vec(),
+        });
+        if room < bytes.len() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         Ok(())
     }
 
-    fn sync_data(&self) -> io::Result<()> {
-        let mut state = self.state();
+    fn set_size(&self, size: u64) -> io::Result<()> {
+        let size = size as usize;
+        let file = self.number;
+        self.disk
+            .state()
+            .carry_out(Operation::SetSize { file, size });
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.disk.state();
         if state.failing_syncs {
             return Err(io::Error::from_raw_os_error(EIO));
         }
@@ -173,19 +326,7 @@ impl StorageBackend for SimulatedDisk {
         if let Some(syncs) = &mut state.syncs_until_full {
             *syncs = syncs.saturating_sub(1);
         }
-        state.trace.push(Operation::Sync);
-        Ok(())
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let mut state = self.state();
-        let offset = offset as usize;
-        state.allocate(offset, data.len())?;
-        state.content[offset..offset + data.len()].copy_from_slice(data);
-        state.trace.push(Operation::Write {
-            offset,
-            bytes: data.to_vec(),
-        });
+        state.carry_out(Operation::Sync { file: self.number });
         Ok(())
     }
 }
@@ -193,45 +334,35 @@ impl StorageBackend for SimulatedDisk {
 /// What a crash after `count` operations leaves: all that was synced, and of the rest whatever the disk
 /// had got to, in any order, some of it torn.
 pub(crate) fn after_crash(
-    base: &[u8],
+    base: &Image,
     trace: &[Operation],
     count: usize,
     random: &mut Random,
-) -> Vec<u8> {
+) -> Image {
     let trace = &trace[..count];
-    let synced = trace
-        .iter()
-        .rposition(|operation| matches!(operation, Operation::Sync))
-        .map_or(0, |last| last + 1);
-    let mut image = base.to_vec();
-    for operation in &trace[..synced] {
-        carry_out(&mut image, operation, usize::MAX);
-    }
-    for operation in &trace[synced..] {
-        match random.below(4) {
-            0 => {}
-            1 => {
-                let torn = random.below(PAGE_BYTES);
-                carry_out(&mut image, operation, torn);
+    let mut synced = BTreeMap::new();
+    let mut names_synced = 0;
+    for (position, operation) in trace.iter().enumerate() {
+        match operation {
+            Operation::Sync { file } => {
+                synced.insert(*file, position);
             }
-            _ => carry_out(&mut image, operation, usize::MAX),
+            Operation::Rename { .. } => names_synced = position,
+            _ => {}
+        }
+    }
+    let mut image = base.clone();
+    for (position, operation) in trace.iter().enumerate() {
+        let durable = match operation.file() {
+            Some(file) => synced.get(&file).is_some_and(|synced| position < *synced),
+            None => !operation.is_about_names() || position < names_synced,
+        };
+        match random.below(4) {
+            _ if durable => image.carry_out(operation, usize::MAX),
+            0 => {}
+            1 => image.carry_out(operation, random.below(PAGE_BYTES)),
+            _ => image.carry_out(operation, usize::MAX),
         }
     }
     image
-}
-
-/// Carries out an operation; of a write only the first `bytes_max` bytes.
-pub(crate) fn carry_out(image: &mut Vec<u8>, operation: &Operation, bytes_max: usize) {
-    match operation {
-        Operation::Write { offset, bytes } => {
-            let bytes = &bytes[..bytes.len().min(bytes_max)];
-            let end = offset + bytes.len();
-            if image.len() < end {
-                image.resize(end, 0);
-            }
-            image[*offset..end].copy_from_slice(bytes);
-        }
-        Operation::SetLen(len) => image.resize(*len, 0),
-        Operation::Sync => {}
-    }
 }

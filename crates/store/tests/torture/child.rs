@@ -9,13 +9,14 @@ use rhumb_store::{Expect, Store, Transaction};
 
 pub(super) const WRITERS: usize = 16;
 
-/// History is short, so that removing it is interrupted as well.
+/// History is short and segments are small, so that beginning and packing them is interrupted as well.
 pub(super) fn options() -> Options {
     Options {
         retention: Retention {
             revisions_max: 3000,
             ..Retention::default()
         },
+        segment_bytes: 256 * 1024,
         ..Options::default()
     }
 }
