@@ -297,7 +297,7 @@ impl Reader {
     }
 
     async fn resume(&self) -> rhumb_store::Result<Box<dyn ChangeStream>> {
-        self.store.changes(&self.shared.root, self.applied()).await
+        self.store.lead(&self.shared.root, self.applied()).await
     }
 
     async fn read_again(&mut self) -> rhumb_store::Result<Box<dyn ChangeStream>> {

@@ -41,3 +41,27 @@ impl Harness for InADirectory {
 }
 
 guarantees!(InADirectory);
+
+/// A store that can answers its writers when the caches hold what they wrote: nobody has to wait a second time.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answered_write_is_in_the_cache() {
+    let harness = InADirectory::start().await;
+    let store = harness.store();
+    let hub = support::start(&store, rhumb_cache::Options::default()).await;
+    // From when the caches read changes.
+    let first = support::put(&*store, "pods/a/first", "app=web;node-1;x").await;
+    support::wait(&hub, first).await;
+    let writers = (0..4).map(|writer| {
+        let (store, hub) = (Arc::clone(&store), hub.clone());
+        tokio::spawn(async move {
+            for index in 0..100 {
+                let key = format!("pods/a/{writer}-{index}");
+                let revision = support::put(&*store, &key, "app=web;node-1;x").await;
+                assert!(hub.revision() >= revision);
+            }
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.expect("a writer");
+    }
+}

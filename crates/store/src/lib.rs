@@ -61,6 +61,12 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// A revision that the store has not reached yet is allowed: the stream begins there.
     async fn changes(&self, prefix: &str, after: Revision) -> Result<Box<dyn ChangeStream>>;
 
+    /// The same, for the one who keeps a copy of the store: if the store can, it answers writers when this stream's
+    /// reader has dealt with what they wrote. It has dealt with an event when it asks for the next one.
+    async fn lead(&self, prefix: &str, after: Revision) -> Result<Box<dyn ChangeStream>> {
+        self.changes(prefix, after).await
+    }
+
     /// The revision of the latest transaction.
     async fn revision(&self) -> Result<Revision>;
 

@@ -105,7 +105,7 @@ impl Reader {
             // Making entries of a page takes a while, and others have work as well.
             tokio::task::yield_now().await;
         }
-        let stream = self.store.changes(&root, at).await?;
+        let stream = self.store.lead(&root, at).await?;
         for cache in self.shared.all() {
             let mut version = contents.remove(cache.prefix().as_str()).unwrap_or_default();
             version.revision = at;

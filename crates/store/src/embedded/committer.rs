@@ -18,6 +18,7 @@ use super::cleaner::Cleaning;
 use super::fault::guarded;
 use super::feed::Feed;
 use super::index::{Index, Version};
+use super::leader::Answer;
 use super::log::{FrameBuilder, Log, Reached, Tail};
 use super::retention::Ages;
 use crate::{ChangeSet, Error, Key, Result, Transaction};
@@ -75,7 +76,6 @@ type Batch = Vec<(
 /// What a write means for the index and the streams, once it is durable.
 #[derive(Default)]
 struct Written {
-    answers: Vec<Result<Revision>>,
     sets: Vec<ChangeSet>,
     added: Vec<(Key, Version)>,
     revision: u64,
@@ -116,7 +116,7 @@ impl Committer {
             }
         }
         self.log.close();
-        self.feed.wake();
+        self.feed.end();
         self.cleaning.end();
         if self.log.check_writable().is_ok() {
             self.tail.close();
@@ -165,41 +165,22 @@ impl Committer {
         self.commit(batch);
     }
 
-    fn commit(&mut self, batch: Batch) {
-        if batch.is_empty() {
-            return;
-        }
-        let answers = self
-            .carry_out(&batch)
-            .unwrap_or_else(|error| vec![Err(error); batch.len()]);
-        for ((_, reply, permit), answer) in batch.into_iter().zip(answers) {
-            drop(permit);
-            // A caller that gave up waiting does not undo its transaction.
-            let _ = reply.send(answer);
-        }
-    }
-
     /// Carries out each transaction of the batch that can be, makes that durable and then visible.
-    fn carry_out(&mut self, batch: &Batch) -> Result<Vec<Result<Revision>>> {
-        self.check_writable()?;
-        let index = Arc::clone(&self.index);
-        let mut written = {
-            let index = index.read().unwrap_or_else(PoisonError::into_inner);
-            self.draft(&index, batch)
+    fn commit(&mut self, batch: Batch) {
+        let (mut answers, written) = match self.check_writable() {
+            Ok(()) => self.draft(batch),
+            Err(error) => return refuse(batch, &error),
         };
         if written.sets.is_empty() {
-            return Ok(written.answers);
+            let due = self.feed.leader.hold(answers);
+            return due.into_iter().for_each(Answer::send);
         }
-        let now = self.started.elapsed();
-        let due = self.ages.due(now, written.revision, written.compacted);
-        if let Some(begin) = due {
-            written.compacted = begin;
+        if let Err(error) = self.write(written, &mut answers) {
+            for answer in answers {
+                let result = Err(error.clone());
+                Answer { result, ..answer }.send();
+            }
         }
-        let answers = self.write(written)?;
-        if due.is_some() {
-            self.ages.done(now);
-        }
-        Ok(answers)
     }
 
     /// For some time after a write that found no room, others are refused without trying.
@@ -213,36 +194,51 @@ impl Committer {
         }
     }
 
-    fn draft(&mut self, index: &Index, batch: &Batch) -> Written {
-        let mut written = Written::beginning_at(index);
+    fn draft(&mut self, batch: Batch) -> (Vec<Answer>, Written) {
+        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
+        let mut written = Written::beginning_at(&index);
         let segments = self.log.segments();
         self.frame.clear();
-        let mut draft = Draft::new(index, &segments, &mut self.frame);
-        for (transaction, ..) in batch {
+        let mut draft = Draft::new(&index, &segments, &mut self.frame);
+        let mut answers = Vec::with_capacity(batch.len());
+        for (transaction, reply, permit) in batch {
             let next = written.revision + 1;
-            let answer = draft.apply(transaction, next).map(|set| {
+            let result = draft.apply(&transaction, next).map(|set| {
                 if let Some(set) = set {
                     written.revision = next;
                     written.sets.push(set);
                 }
                 Revision::new(written.revision)
             });
-            written.answers.push(answer);
+            answers.push(Answer {
+                result,
+                reply,
+                permit,
+            });
         }
         written.added = draft.added;
-        written
+        (answers, written)
     }
 
     /// Makes a write durable and then visible. When the disk is full nothing has happened; after any other failure
     /// of the disk nothing is written any more.
-    fn write(&mut self, written: Written) -> Result<Vec<Result<Revision>>> {
+    fn write(&mut self, mut written: Written, answers: &mut Vec<Answer>) -> Result<()> {
+        let now = self.started.elapsed();
+        let due = self.ages.due(now, written.revision, written.compacted);
+        written.compacted = written.compacted.max(due.unwrap_or(0));
         let reached = Reached {
             revision: written.revision,
             compacted: written.compacted,
         };
         let appended = guarded(|| self.tail.append(&mut self.frame, reached));
         match appended {
-            Ok(()) => Ok(self.show(written)),
+            Ok(()) => {
+                if due.is_some() {
+                    self.ages.done(now);
+                }
+                self.show(written, std::mem::take(answers));
+                Ok(())
+            }
             Err(error @ (Error::StorageFull { .. } | Error::OutcomeUnknown { .. })) => {
                 tracing::warn!("a write failed: {error}");
                 self.refuse_until = Some(Instant::now() + REFUSAL);
@@ -253,7 +249,7 @@ impl Committer {
     }
 
     /// Makes a durable write visible: first to reads, then to streams, then to its writers.
-    fn show(&mut self, written: Written) -> Vec<Result<Revision>> {
+    fn show(&mut self, written: Written, answers: Vec<Answer>) {
         self.refuse_until = None;
         let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
         let mut droppable = Vec::new();
@@ -267,13 +263,13 @@ impl Committer {
         let any_droppable = !droppable.is_empty();
         self.log.note_dead(droppable);
         // Before the index is let go, or a reader could see more than streams and the revision admit.
-        self.feed.publish(written.sets);
+        let due = self.feed.publish(written.sets, answers);
         drop(index);
+        due.into_iter().for_each(Answer::send);
         self.ages.note(self.started.elapsed(), written.revision);
         if any_droppable {
             self.cleaning.look(&self.log);
         }
-        written.answers
     }
 
     fn compact(&mut self, revision: Revision) -> Result<()> {
@@ -301,9 +297,7 @@ impl Committer {
             self.read_index(|index| (index.revision().get(), index.compacted().get()));
         self.ages.note(now, revision);
         let tended = match self.ages.due(now, revision, compacted) {
-            Some(begin) => self
-                .move_history_on(begin)
-                .inspect(|()| self.ages.done(now)),
+            Some(begin) => self.move_history_on(begin),
             None => self.tail.cut_back(),
         };
         if let Err(error) = tended {
@@ -311,6 +305,7 @@ impl Committer {
         }
         self.forget();
         self.cleaning.look(&self.log);
+        self.feed.leader.lose_patience();
     }
 
     /// From now on the history begins here. Changes no entry.
@@ -318,7 +313,7 @@ impl Committer {
         self.frame.clear();
         let mut written = self.read_index(Written::beginning_at);
         written.compacted = begin;
-        self.write(written).map(|_| ())
+        self.write(written, &mut Vec::new())
     }
 
     fn forget(&mut self) {
@@ -335,5 +330,17 @@ impl Written {
             compacted: index.compacted().get(),
             ..Written::default()
         }
+    }
+}
+
+fn refuse(batch: Batch, error: &Error) {
+    for (_, reply, permit) in batch {
+        let result = Err(error.clone());
+        let answer = Answer {
+            result,
+            reply,
+            permit,
+        };
+        answer.send();
     }
 }

@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use rhumb_meta::Revision;
 use tokio::sync::watch;
 
+use super::leader::{Answer, Leader};
 use super::read::Reader;
 use crate::{Change, ChangeEvent, ChangeSet, ChangeStream, Error, Result};
 
@@ -24,6 +25,7 @@ const BYTES_MAX: usize = 256 * 1024;
 pub(super) struct Feed {
     ring: Mutex<Ring>,
     revision: watch::Sender<Revision>,
+    pub(super) leader: Leader,
 }
 
 /// Recent change sets: complete for every revision after `after`.
@@ -45,6 +47,7 @@ impl Feed {
                 bytes_max,
             }),
             revision: watch::Sender::new(revision),
+            leader: Leader::default(),
         }
     }
 
@@ -52,19 +55,22 @@ impl Feed {
         *self.revision.borrow()
     }
 
-    /// Makes durable changes visible. Every set has its own revision, in order.
-    pub(super) fn publish(&self, sets: Vec<ChangeSet>) {
-        let Some(last) = sets.last().map(|set| set.revision) else {
-            return;
-        };
-        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
-        sets.into_iter().for_each(|set| ring.push(set));
-        drop(ring);
-        self.revision.send_replace(last);
+    /// Makes durable changes visible. Every set has its own revision, in order. Gives those of the answers back that
+    /// are to be sent; the others wait for the stream that leads.
+    pub(super) fn publish(&self, sets: Vec<ChangeSet>, answers: Vec<Answer>) -> Vec<Answer> {
+        let due = self.leader.hold(answers);
+        if let Some(last) = sets.last().map(|set| set.revision) {
+            let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+            sets.into_iter().for_each(|set| ring.push(set));
+            drop(ring);
+            self.revision.send_replace(last);
+        }
+        due
     }
 
-    /// Wakes all streams, so that they notice the end of the store.
-    pub(super) fn wake(&self) {
+    /// Wakes all streams, so that they notice the end of the store, and lets no writer wait for them.
+    pub(super) fn end(&self) {
+        self.leader.end();
         self.revision.send_modify(|_| ());
     }
 
@@ -120,6 +126,16 @@ pub(super) struct Stream {
     cursor: Revision,
     ready: VecDeque<ChangeSet>,
     progress_requested: bool,
+    lead: Lead,
+}
+
+/// Whether answers to writers wait for a stream.
+#[derive(Debug, PartialEq)]
+enum Lead {
+    Never,
+    /// They will, once its reader asks for changes.
+    Soon,
+    Now(u64),
 }
 
 impl Stream {
@@ -132,6 +148,32 @@ impl Stream {
             cursor: after,
             ready: VecDeque::new(),
             progress_requested: false,
+            lead: Lead::Never,
+        }
+    }
+
+    /// Lets answers to writers wait until the reader of this stream has dealt with what they wrote, which it has when
+    /// it asks for more.
+    pub(super) fn leading(mut self) -> Self {
+        self.lead = Lead::Soon;
+        self
+    }
+
+    fn note_dealt_with(&mut self) {
+        let number = match self.lead {
+            Lead::Never => return,
+            Lead::Soon => self.feed.leader.take_lead(),
+            Lead::Now(number) => number,
+        };
+        self.lead = Lead::Now(number);
+        let next = self.ready.front().map(|set| set.revision.get() - 1);
+        let dealt_with = next.map_or(self.cursor, Revision::new);
+        self.feed.leader.has_dealt_with(number, dealt_with);
+    }
+
+    fn stop_leading(&mut self) {
+        if let Lead::Now(number) = std::mem::replace(&mut self.lead, Lead::Never) {
+            self.feed.leader.give_up(number);
         }
     }
 
@@ -172,10 +214,16 @@ fn narrow(set: ChangeSet, prefix: &str) -> Option<ChangeSet> {
     })
 }
 
-#[async_trait]
-impl ChangeStream for Stream {
-    async fn next(&mut self) -> Result<ChangeEvent> {
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.stop_leading();
+    }
+}
+
+impl Stream {
+    async fn next_event(&mut self) -> Result<ChangeEvent> {
         loop {
+            self.note_dealt_with();
             if let Some(set) = self.ready.pop_front() {
                 return Ok(ChangeEvent::Changes(set));
             }
@@ -193,6 +241,17 @@ impl ChangeStream for Stream {
                 return Err(Error::Closed);
             }
         }
+    }
+}
+
+#[async_trait]
+impl ChangeStream for Stream {
+    async fn next(&mut self) -> Result<ChangeEvent> {
+        let next = self.next_event().await;
+        if next.is_err() {
+            self.stop_leading();
+        }
+        next
     }
 
     async fn request_progress(&mut self) -> Result<()> {
@@ -217,7 +276,7 @@ mod tests {
     fn the_ring_is_bounded_and_knows_where_it_begins() {
         let one = weight(&set(2, &["/a/x"]));
         let feed = Feed::new(Revision::new(1), 10 * one);
-        feed.publish((2..=101).map(|r| set(r, &["/a/x"])).collect());
+        feed.publish((2..=101).map(|r| set(r, &["/a/x"])).collect(), Vec::new());
         assert!(feed.ring_bytes() <= 10 * one);
         assert_eq!(feed.revision(), Revision::new(101));
         assert_eq!(feed.recent(Revision::new(90)), None);

@@ -14,6 +14,7 @@ mod fault;
 mod feed;
 mod file;
 mod index;
+mod leader;
 mod log;
 mod read;
 mod retention;
@@ -191,6 +192,19 @@ impl Embedded {
         }
     }
 
+    fn stream(&self, prefix: &str, after: Revision) -> Result<Stream> {
+        check_prefix(prefix)?;
+        let oldest = self.reader.compacted();
+        if after < oldest {
+            return Err(Error::Compacted {
+                requested: after,
+                oldest,
+            });
+        }
+        let (reader, feed) = (self.reader.clone(), Arc::clone(&self.feed));
+        Ok(Stream::new(reader, feed, prefix, after))
+    }
+
     fn send(&self, request: Request) -> Result<()> {
         let requests = self.requests.as_ref().ok_or(Error::Closed)?;
         requests.send(request).map_err(|_| Error::Closed)
@@ -241,16 +255,11 @@ impl Store for Embedded {
     }
 
     async fn changes(&self, prefix: &str, after: Revision) -> Result<Box<dyn ChangeStream>> {
-        check_prefix(prefix)?;
-        let oldest = self.reader.compacted();
-        if after < oldest {
-            return Err(Error::Compacted {
-                requested: after,
-                oldest,
-            });
-        }
-        let (reader, feed) = (self.reader.clone(), Arc::clone(&self.feed));
-        Ok(Box::new(Stream::new(reader, feed, prefix, after)))
+        Ok(Box::new(self.stream(prefix, after)?))
+    }
+
+    async fn lead(&self, prefix: &str, after: Revision) -> Result<Box<dyn ChangeStream>> {
+        Ok(Box::new(self.stream(prefix, after)?.leading()))
     }
 
     async fn revision(&self) -> Result<Revision> {
