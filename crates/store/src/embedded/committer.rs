@@ -31,7 +31,7 @@ const BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;
 const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How many versions that nobody can ask for are forgotten at a time, while nobody can read the index.
-const FORGOTTEN_MAX: usize = 4096;
+const FORGOTTEN_MAX: usize = 512;
 
 /// For how long writes are refused without trying after one that found no room.
 const REFUSAL: Duration = Duration::from_millis(100);

@@ -98,7 +98,10 @@ impl Index {
             }
             None => {
                 let ghost = self.ghosts.remove(key);
-                droppable = ghost.map(|ghost| ghost.deletion);
+                // As the last one that was left it may go already.
+                droppable = ghost
+                    .filter(|ghost| ghost.records > 1)
+                    .map(|it| it.deletion);
                 let versions = Versions {
                     latest: version,
                     older: None,
