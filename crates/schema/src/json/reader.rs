@@ -196,78 +196,127 @@ impl<'a> Reader<'a> {
 
     /// Reads over a value of any depth, without recursion, and gives its text.
     pub fn skip(&mut self) -> Result<&'a [u8], Malformed> {
-        self.peek()?;
+        let first = self.peek()?;
         let start = self.at;
-        let mut open: Vec<u8> = Vec::new();
+        match first {
+            b'{' | b'[' => self.skip_nested()?,
+            _ => self.skip_scalar(first)?,
+        }
+        Ok(&self.bytes[start..self.at])
+    }
+
+    fn skip_nested(&mut self) -> Result<(), Malformed> {
+        let mut open = Nesting::default();
         loop {
+            // Here a value begins.
             match self.peek()? {
-                bracket @ (b'{' | b'[') => {
+                b'{' => {
                     self.at += 1;
-                    open.push(bracket);
-                    if open.len() > MAX_DEPTH {
-                        return Err(Malformed);
-                    }
-                    if self.enter(&mut open)? {
+                    open.enter(true)?;
+                    if self.peek()? != b'}' {
+                        self.skip_key()?;
                         continue;
                     }
                 }
-                _ => self.scalar()?,
+                b'[' => {
+                    self.at += 1;
+                    open.enter(false)?;
+                    if self.peek()? != b']' {
+                        continue;
+                    }
+                }
+                first => self.skip_scalar(first)?,
             }
-            if !self.leave(&mut open)? {
-                return Ok(&self.bytes[start..self.at]);
+            // Here one has ended, or there is none in what was just entered.
+            loop {
+                let next = self.peek()?;
+                self.at += 1;
+                match (next, open.is_object()) {
+                    (b',', true) => {
+                        self.skip_key()?;
+                        break;
+                    }
+                    (b',', false) => break,
+                    (b'}', true) | (b']', false) => {
+                        if open.leave() {
+                            return Ok(());
+                        }
+                    }
+                    _ => return Err(Malformed),
+                }
             }
         }
     }
 
-    /// Right after an opening bracket: true if a value comes next, false if the bracket is closed again.
-    fn enter(&mut self, open: &mut Vec<u8>) -> Result<bool, Malformed> {
-        let mut first = true;
-        let in_object = open.last() == Some(&b'{');
-        let more = if in_object {
-            self.skip_key(&mut first)?
-        } else {
-            self.item(&mut first)?
-        };
-        if !more {
-            open.pop();
-        }
-        Ok(more)
+    fn skip_key(&mut self) -> Result<(), Malformed> {
+        self.expect(b'"')?;
+        self.skip_rest_of_string()?;
+        self.expect(b':')
     }
 
-    /// After a value: closes what ends here. True if another value comes next, false at the end of all.
-    fn leave(&mut self, open: &mut Vec<u8>) -> Result<bool, Malformed> {
-        while let Some(&bracket) = open.last() {
-            let mut first = false;
-            let more = if bracket == b'{' {
-                self.skip_key(&mut first)?
-            } else {
-                self.item(&mut first)?
-            };
-            if more {
-                return Ok(true);
+    /// After the opening quote.
+    #[inline]
+    fn skip_rest_of_string(&mut self) -> Result<(), Malformed> {
+        let end = plain_end(self.bytes, self.at);
+        if self.bytes.get(end) == Some(&b'"') {
+            self.at = end + 1;
+            return Ok(());
+        }
+        self.unusual_string(end).map(|_| ())
+    }
+
+    /// A value that begins with that byte, which stands next.
+    fn skip_scalar(&mut self, first: u8) -> Result<(), Malformed> {
+        match first {
+            b'"' => {
+                self.at += 1;
+                self.skip_rest_of_string()
             }
-            open.pop();
-        }
-        Ok(false)
-    }
-
-    fn skip_key(&mut self, first: &mut bool) -> Result<bool, Malformed> {
-        if !self.more(first, b'}')? {
-            return Ok(false);
-        }
-        self.string()?;
-        self.expect(b':')?;
-        Ok(true)
-    }
-
-    fn scalar(&mut self) -> Result<(), Malformed> {
-        match self.peek()? {
-            b'"' => self.string().map(|_| ()),
             b't' => self.word("true"),
             b'f' => self.word("false"),
             b'n' => self.word("null"),
             _ => self.number().map(|_| ()),
         }
+    }
+}
+
+/// The brackets that are open, a bit for each.
+#[derive(Debug, Default)]
+struct Nesting {
+    depth: usize,
+    /// Of the innermost ones, the last in the lowest bit: whether it is an object, and no list.
+    inner: u64,
+    /// Of all others, 64 in each.
+    outer: Vec<u64>,
+}
+
+impl Nesting {
+    fn enter(&mut self, object: bool) -> Result<(), Malformed> {
+        if self.depth == MAX_DEPTH {
+            return Err(Malformed);
+        }
+        if self.depth.is_multiple_of(64) && self.depth > 0 {
+            self.outer.push(self.inner);
+        }
+        self.inner = self.inner << 1 | u64::from(object);
+        self.depth += 1;
+        Ok(())
+    }
+
+    fn is_object(&self) -> bool {
+        self.inner & 1 == 1
+    }
+
+    /// Whether that was the last one.
+    fn leave(&mut self) -> bool {
+        self.depth -= 1;
+        self.inner >>= 1;
+        if self.depth.is_multiple_of(64)
+            && let Some(outer) = self.outer.pop()
+        {
+            self.inner = outer;
+        }
+        self.depth == 0
     }
 }
 
@@ -288,6 +337,24 @@ mod tests {
             let mut reader = Reader::new(text.as_bytes());
             assert_eq!(reader.skip(), Ok(text.as_bytes()));
             assert_eq!(reader.end(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn every_bracket_is_closed_by_its_own() {
+        for depth in [1, 63, 64, 65, 128, 129, 200] {
+            let mixed = |at: usize| at % 3 == 0;
+            let open = (0..depth).map(|at| if mixed(at) { "{\"a\":" } else { "[" });
+            let close = (0..depth).rev().map(|at| if mixed(at) { "}" } else { "]" });
+            let text: String = open.chain(["1"]).chain(close).collect();
+            assert_eq!(Reader::new(text.as_bytes()).skip(), Ok(text.as_bytes()));
+            let middle = text.find('1').expect("a number");
+            for at in middle + 1..text.len() {
+                let mut wrong = text.clone().into_bytes();
+                wrong[at] ^= b'}' ^ b']';
+                let read = Reader::new(&wrong).skip();
+                assert_eq!(read, Err(Malformed), "{depth}: {at}");
+            }
         }
     }
 
