@@ -4,7 +4,8 @@
 use serde_json::Value;
 
 use crate::decode::{
-    canonical_micro_time, canonical_quantity, canonical_time, float, is_plainly_canonical, zero,
+    canonical_micro_time, canonical_quantity, canonical_time, float, is_plainly_canonical,
+    is_plainly_canonical_time, zero,
 };
 use crate::{Emit, Field, Object, Shape, Table, Type, TypeId};
 
@@ -132,6 +133,7 @@ fn conform_value(table: &Table, shape: &Shape, value: &mut Value) {
             }
             _ => {}
         },
+        (Shape::Time, Value::String(text)) if is_plainly_canonical_time(text) => {}
         (Shape::Time, Value::String(text)) => replace(text, canonical_time),
         (Shape::MicroTime, Value::String(text)) => replace(text, canonical_micro_time),
         (Shape::Float64, value @ Value::Number(_)) => {
