@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use rhumb_api::{Object, fields};
 use rhumb_meta::Status;
 
-use super::{Attributes, Operation, Plugin, lookup};
+use super::{Attributes, Operation, Plugin, Step, lookup};
 use crate::objects::Metadata;
 
 const GROUP: &str = "scheduling.k8s.io";
@@ -17,6 +17,13 @@ pub(super) struct Priority;
 
 #[async_trait]
 impl Plugin for Priority {
+    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
+        match step {
+            Step::Mutation => attributes.is_about("", "pods"),
+            Step::Validation => attributes.is_about(GROUP, CLASSES),
+        }
+    }
+
     async fn mutate(
         &self,
         attributes: &Attributes<'_>,
@@ -125,26 +132,29 @@ fn default_class(classes: &[Arc<Object>]) -> Option<&Object> {
 }
 
 fn set(pod: &mut Object, class: &Class) -> Result<(), String> {
-    if let Some(given) = fields::int(pod, "spec.priority").filter(|&given| given != class.value) {
+    let Some(spec) = fields::object_at(pod, "spec") else {
+        return Ok(());
+    };
+    if let Some(given) = fields::int(spec, "priority").filter(|&given| given != class.value) {
         return Err(format!(
             "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {} from the given PriorityClass name",
             class.value
         ));
     }
     if !class.name.is_empty() {
-        fields::set(pod, "spec.priorityClassName", class.name.as_str());
+        fields::set(spec, "priorityClassName", class.name.as_str());
     }
-    fields::set(pod, "spec.priority", class.value);
+    fields::set(spec, "priority", class.value);
     let Some(policy) = &class.preemption_policy else {
         return Ok(());
     };
-    let given = fields::str(pod, "spec.preemptionPolicy");
+    let given = fields::str(spec, "preemptionPolicy");
     if !given.is_empty() && given != policy {
         return Err(format!(
             "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission controller computed {policy} from the given PriorityClass name"
         ));
     }
-    fields::set(pod, "spec.preemptionPolicy", policy.as_str());
+    fields::set(spec, "preemptionPolicy", policy.as_str());
     Ok(())
 }
 
