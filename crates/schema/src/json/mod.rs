@@ -9,3 +9,4 @@ mod write;
 pub use reader::{Malformed, Reader};
 pub(crate) use syntax::check;
 pub use write::{write, write_field};
+pub(crate) use write::{write_object, write_text};

@@ -248,6 +248,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[inline(always)]
     fn skip_key(&mut self) -> Result<(), Malformed> {
         self.expect(b'"')?;
         self.skip_rest_of_string()?;
@@ -266,6 +267,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A value that begins with that byte, which stands next.
+    #[inline(always)]
     fn skip_scalar(&mut self, first: u8) -> Result<(), Malformed> {
         match first {
             b'"' => {

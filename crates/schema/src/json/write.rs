@@ -24,22 +24,19 @@ pub fn write(value: &Value, out: &mut Vec<u8>) {
             }
             out.push(b']');
         }
-        Value::Object(fields) => {
-            out.push(b'{');
-            write_fields(fields, out);
-            out.push(b'}');
-        }
+        Value::Object(fields) => write_object(fields, out),
     }
 }
 
-/// Appends the fields of an object, without its braces.
-fn write_fields(fields: &Map<String, Value>, out: &mut Vec<u8>) {
+pub(crate) fn write_object(fields: &Map<String, Value>, out: &mut Vec<u8>) {
+    out.push(b'{');
     for (index, (name, value)) in fields.iter().enumerate() {
         if index > 0 {
             out.push(b',');
         }
         write_field(name, value, out);
     }
+    out.push(b'}');
 }
 
 /// Appends one field: `"name":value`.
@@ -72,16 +69,17 @@ fn write_digits(mut number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[begin..]);
 }
 
-fn write_text(text: &str, out: &mut Vec<u8>) {
+pub(crate) fn write_text(text: &str, out: &mut Vec<u8>) {
     if !is_plain(text.as_bytes()) {
         // Writing to memory does not fail.
         _ = serde_json::to_writer(out, text);
         return;
     }
-    out.reserve(text.len() + 2);
-    out.push(b'"');
-    out.extend_from_slice(text.as_bytes());
-    out.push(b'"');
+    let begin = out.len() + 1;
+    let end = begin + text.len();
+    // Both quotes are there then.
+    out.resize(end + 1, b'"');
+    out[begin..end].copy_from_slice(text.as_bytes());
 }
 
 #[cfg(test)]
