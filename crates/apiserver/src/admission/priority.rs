@@ -1,19 +1,64 @@
 //! How important a pod is, from the name of its class.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use rhumb_api::{Object, fields};
+use rhumb_cache::{Cache, Snapshot};
 use rhumb_meta::Status;
 
+use super::derived::Derived;
 use super::{Attributes, Operation, Plugin, Step, lookup};
 use crate::objects::Metadata;
 
 const GROUP: &str = "scheduling.k8s.io";
 const CLASSES: &str = "priorityclasses";
 
-#[derive(Debug)]
-pub(super) struct Priority;
+#[derive(Debug, Default)]
+pub(super) struct Priority {
+    /// Of the classes; nothing where they are not served.
+    cache: OnceLock<Option<Cache>>,
+    /// What pods get that name no class.
+    fallback: Derived<Result<Arc<Class>, Status>>,
+}
+
+impl Priority {
+    fn class_of(&self, attributes: &Attributes<'_>, pod: &Object) -> Result<Arc<Class>, Status> {
+        let name = fields::str(pod, "spec.priorityClassName");
+        if name.is_empty() {
+            return self.fallback(attributes);
+        }
+        match lookup::named(attributes.call, GROUP, CLASSES, name)? {
+            Some(class) => Ok(Arc::new(Class::of(&class))),
+            None => Err(attributes.forbidden(
+                Some(pod),
+                format_args!("no PriorityClass with name {name} was found"),
+            )),
+        }
+    }
+
+    fn fallback(&self, attributes: &Attributes<'_>) -> Result<Arc<Class>, Status> {
+        let registry = &attributes.call.api.registry;
+        let cache = self.cache.get_or_init(|| {
+            let resource = registry.find(GROUP, CLASSES)?;
+            Some(resource.storage.as_ref()?.cache.clone())
+        });
+        match cache {
+            Some(cache) => (*self.fallback.get(cache, |classes, _| fallback_of(classes))).clone(),
+            None => Ok(Arc::new(Class::none())),
+        }
+    }
+}
+
+fn fallback_of(classes: &Snapshot) -> Result<Arc<Class>, Status> {
+    let classes = classes.range(None, None);
+    let classes = classes.map(|entry| serde_json::from_slice(entry.json_slice()).map(Arc::new));
+    let classes: Vec<Arc<Object>> = classes
+        .collect::<Result<_, _>>()
+        .map_err(Status::internal_error)?;
+    let class = default_class(&classes).map_or_else(Class::none, Class::of);
+    Ok(Arc::new(class))
+}
 
 #[async_trait]
 impl Plugin for Priority {
@@ -38,7 +83,7 @@ impl Plugin for Priority {
                 Ok(())
             }
             (Operation::Create, _) => {
-                let class = class_of(attributes, pod)?;
+                let class = self.class_of(attributes, pod)?;
                 set(pod, &class).map_err(|reason| attributes.forbidden(Some(pod), reason))
             }
             _ => Ok(()),
@@ -100,21 +145,6 @@ impl Class {
             value: 0,
             preemption_policy: Some("PreemptLowerPriority".to_owned()),
         }
-    }
-}
-
-fn class_of(attributes: &Attributes<'_>, pod: &Object) -> Result<Class, Status> {
-    let name = fields::str(pod, "spec.priorityClassName");
-    if name.is_empty() {
-        let classes = lookup::all(attributes.call, GROUP, CLASSES)?;
-        return Ok(default_class(&classes).map_or_else(Class::none, Class::of));
-    }
-    match lookup::named(attributes.call, GROUP, CLASSES, name)? {
-        Some(class) => Ok(Class::of(&class)),
-        None => Err(attributes.forbidden(
-            Some(pod),
-            format_args!("no PriorityClass with name {name} was found"),
-        )),
     }
 }
 
