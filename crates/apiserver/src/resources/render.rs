@@ -283,7 +283,10 @@ fn stored(call: &Call<'_>, code: StatusCode, object: Object) -> Result<Reply, St
     let key = ObjectKey::new(call.namespace(), object.name());
     let entry = key.ok().and_then(|key| {
         let entry = call.storage().ok()?.cache.get(&key).ok()??;
-        (entry.revision().to_string() == object.resource_version()).then_some(entry)
+        let version = object.resource_version().parse();
+        version
+            .is_ok_and(|version| entry.revision() == version)
+            .then_some(entry)
     });
     match entry {
         Some(entry) => Shape::of(call, ALL_FORMS)?.whole(code, &entry.json(), call.now),
