@@ -2,6 +2,7 @@
 
 mod plain;
 mod reader;
+mod skip;
 mod syntax;
 mod unquote;
 mod write;

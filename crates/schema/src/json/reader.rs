@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use super::plain::plain_end;
-use super::syntax::MAX_DEPTH;
+use super::skip::{number_end, value_end};
 use super::unquote::{replace_invalid, unquote};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,35 +113,11 @@ impl<'a> Reader<'a> {
     pub fn number(&mut self) -> Result<&'a str, Malformed> {
         self.peek()?;
         let start = self.at;
-        self.take_if(|byte| byte == b'-');
-        if !self.take_if(|byte| byte == b'0') {
-            self.digits()?;
-        }
-        if self.take_if(|byte| byte == b'.') {
-            self.digits()?;
-        }
-        if self.take_if(|byte| matches!(byte, b'e' | b'E')) {
-            self.take_if(|byte| matches!(byte, b'+' | b'-'));
-            self.digits()?;
-        }
+        self.at = number_end(self.bytes, start)?;
         match self.text {
             Some(text) => text.get(start..self.at).ok_or(Malformed),
             None => std::str::from_utf8(&self.bytes[start..self.at]).map_err(|_| Malformed),
         }
-    }
-
-    fn take_if(&mut self, wanted: impl Fn(u8) -> bool) -> bool {
-        let found = self.bytes.get(self.at).is_some_and(|&byte| wanted(byte));
-        self.at += usize::from(found);
-        found
-    }
-
-    fn digits(&mut self) -> Result<(), Malformed> {
-        if !self.take_if(|byte| byte.is_ascii_digit()) {
-            return Err(Malformed);
-        }
-        while self.take_if(|byte| byte.is_ascii_digit()) {}
-        Ok(())
     }
 
     /// `true`, `false` or `null`.
@@ -196,180 +172,9 @@ impl<'a> Reader<'a> {
 
     /// Reads over a value of any depth, without recursion, and gives its text.
     pub fn skip(&mut self) -> Result<&'a [u8], Malformed> {
-        let first = self.peek()?;
+        self.peek()?;
         let start = self.at;
-        match first {
-            b'{' | b'[' => self.skip_nested()?,
-            _ => self.skip_scalar(first)?,
-        }
+        self.at = value_end(self.bytes, start)?;
         Ok(&self.bytes[start..self.at])
-    }
-
-    fn skip_nested(&mut self) -> Result<(), Malformed> {
-        let mut open = Nesting::default();
-        loop {
-            // Here a value begins.
-            match self.peek()? {
-                b'{' => {
-                    self.at += 1;
-                    open.enter(true)?;
-                    if self.peek()? != b'}' {
-                        self.skip_key()?;
-                        continue;
-                    }
-                }
-                b'[' => {
-                    self.at += 1;
-                    open.enter(false)?;
-                    if self.peek()? != b']' {
-                        continue;
-                    }
-                }
-                first => self.skip_scalar(first)?,
-            }
-            // Here one has ended, or there is none in what was just entered.
-            loop {
-                let next = self.peek()?;
-                self.at += 1;
-                match (next, open.is_object()) {
-                    (b',', true) => {
-                        self.skip_key()?;
-                        break;
-                    }
-                    (b',', false) => break,
-                    (b'}', true) | (b']', false) => {
-                        if open.leave() {
-                            return Ok(());
-                        }
-                    }
-                    _ => return Err(Malformed),
-                }
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn skip_key(&mut self) -> Result<(), Malformed> {
-        self.expect(b'"')?;
-        self.skip_rest_of_string()?;
-        self.expect(b':')
-    }
-
-    /// After the opening quote.
-    #[inline]
-    fn skip_rest_of_string(&mut self) -> Result<(), Malformed> {
-        let end = plain_end(self.bytes, self.at);
-        if self.bytes.get(end) == Some(&b'"') {
-            self.at = end + 1;
-            return Ok(());
-        }
-        self.unusual_string(end).map(|_| ())
-    }
-
-    /// A value that begins with that byte, which stands next.
-    #[inline(always)]
-    fn skip_scalar(&mut self, first: u8) -> Result<(), Malformed> {
-        match first {
-            b'"' => {
-                self.at += 1;
-                self.skip_rest_of_string()
-            }
-            b't' => self.word("true"),
-            b'f' => self.word("false"),
-            b'n' => self.word("null"),
-            _ => self.number().map(|_| ()),
-        }
-    }
-}
-
-/// The brackets that are open, a bit for each.
-#[derive(Debug, Default)]
-struct Nesting {
-    depth: usize,
-    /// Of the innermost ones, the last in the lowest bit: whether it is an object, and no list.
-    inner: u64,
-    /// Of all others, 64 in each.
-    outer: Vec<u64>,
-}
-
-impl Nesting {
-    fn enter(&mut self, object: bool) -> Result<(), Malformed> {
-        if self.depth == MAX_DEPTH {
-            return Err(Malformed);
-        }
-        if self.depth.is_multiple_of(64) && self.depth > 0 {
-            self.outer.push(self.inner);
-        }
-        self.inner = self.inner << 1 | u64::from(object);
-        self.depth += 1;
-        Ok(())
-    }
-
-    fn is_object(&self) -> bool {
-        self.inner & 1 == 1
-    }
-
-    /// Whether that was the last one.
-    fn leave(&mut self) -> bool {
-        self.depth -= 1;
-        self.inner >>= 1;
-        if self.depth.is_multiple_of(64)
-            && let Some(outer) = self.outer.pop()
-        {
-            self.inner = outer;
-        }
-        self.depth == 0
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_of_any_depth_are_skipped() {
-        let deep = format!("{}1{}", "[{\"a\":".repeat(4000), "}]".repeat(4000));
-        for text in [
-            r#"{"a":[1,{"b":null},"c\"]"],"d":{}}"#,
-            "[]",
-            "-1.5e+3",
-            "[[],{},[{}]]",
-            &deep,
-        ] {
-            let mut reader = Reader::new(text.as_bytes());
-            assert_eq!(reader.skip(), Ok(text.as_bytes()));
-            assert_eq!(reader.end(), Ok(()));
-        }
-    }
-
-    #[test]
-    fn every_bracket_is_closed_by_its_own() {
-        for depth in [1, 63, 64, 65, 128, 129, 200] {
-            let mixed = |at: usize| at % 3 == 0;
-            let open = (0..depth).map(|at| if mixed(at) { "{\"a\":" } else { "[" });
-            let close = (0..depth).rev().map(|at| if mixed(at) { "}" } else { "]" });
-            let text: String = open.chain(["1"]).chain(close).collect();
-            assert_eq!(Reader::new(text.as_bytes()).skip(), Ok(text.as_bytes()));
-            let middle = text.find('1').expect("a number");
-            for at in middle + 1..text.len() {
-                let mut wrong = text.clone().into_bytes();
-                wrong[at] ^= b'}' ^ b']';
-                let read = Reader::new(&wrong).skip();
-                assert_eq!(read, Err(Malformed), "{depth}: {at}");
-            }
-        }
-    }
-
-    #[test]
-    fn malformed_values_are_not_skipped() {
-        let deep = "[".repeat(MAX_DEPTH + 1);
-        for text in [
-            "", "[", "{", "{]", "[}", "[1,]", "{\"a\"}", "{\"a\":}", "{a:1}", "01x", "1.", "1e",
-            "tru", "\"\\q\"", "\"\n\"", "\"\\", "[1 2]", &deep,
-        ] {
-            let mut reader = Reader::new(text.as_bytes());
-            let read = reader.skip().and_then(|_| reader.end());
-            assert_eq!(read, Err(Malformed), "{text:.20}");
-        }
     }
 }

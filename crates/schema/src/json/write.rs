@@ -75,11 +75,9 @@ pub(crate) fn write_text(text: &str, out: &mut Vec<u8>) {
         _ = serde_json::to_writer(out, text);
         return;
     }
-    let begin = out.len() + 1;
-    let end = begin + text.len();
-    // Both quotes are there then.
-    out.resize(end + 1, b'"');
-    out[begin..end].copy_from_slice(text.as_bytes());
+    out.push(b'"');
+    out.extend_from_slice(text.as_bytes());
+    out.push(b'"');
 }
 
 #[cfg(test)]
