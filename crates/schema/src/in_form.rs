@@ -172,7 +172,7 @@ mod tests {
         conform(table, of, &mut expect);
         let in_form = InForm::new(table, of, &mut object);
         let mut written = vec![b'{'];
-        for (name, value) in object.iter_mut() {
+        for (name, value) in &mut object {
             let begin = written.len();
             if begin > 1 {
                 written.push(b',');

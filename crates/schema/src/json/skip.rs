@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn every_bracket_is_closed_by_its_own() {
         for depth in [1, 63, 64, 65, 128, 129, 200] {
-            let mixed = |at: usize| at % 3 == 0;
+            let mixed = |at: usize| at.is_multiple_of(3);
             let open = (0..depth).map(|at| if mixed(at) { "{\"a\":" } else { "[" });
             let close = (0..depth).rev().map(|at| if mixed(at) { "}" } else { "]" });
             let text: String = open.chain(["1"]).chain(close).collect();
