@@ -6,12 +6,12 @@ use crate::Object;
 
 /// The value at a path such as `spec.type`; a null is no value.
 pub fn get<'a>(object: &'a Object, path: &str) -> Option<&'a Value> {
-    let (parents, name) = split(path);
-    let mut at = object;
-    for parent in parents {
+    let (mut at, mut path) = (object, path);
+    while let Some((parent, below)) = path.split_once('.') {
         at = at.get(parent)?.as_object()?;
+        path = below;
     }
-    at.get(name).filter(|value| !value.is_null())
+    at.get(path).filter(|value| !value.is_null())
 }
 
 /// The text at a path; empty if there is none.
@@ -46,12 +46,12 @@ pub fn objects_mut<'a>(object: &'a mut Object, path: &str) -> impl Iterator<Item
 }
 
 pub fn get_mut<'a>(object: &'a mut Object, path: &str) -> Option<&'a mut Value> {
-    let (parents, name) = split(path);
-    let mut at = object;
-    for parent in parents {
+    let (mut at, mut path) = (object, path);
+    while let Some((parent, below)) = path.split_once('.') {
         at = at.get_mut(parent)?.as_object_mut()?;
+        path = below;
     }
-    at.get_mut(name).filter(|value| !value.is_null())
+    at.get_mut(path).filter(|value| !value.is_null())
 }
 
 /// The object at a path, made if there is none; `None` if something else is in the way.
@@ -124,11 +124,6 @@ pub fn without_empty(value: Value) -> Value {
 /// How many bytes a text in base64 stands for.
 pub fn decoded_len(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4
-}
-
-fn split(path: &str) -> (impl Iterator<Item = &str>, &str) {
-    let (parents, name) = path.rsplit_once('.').unwrap_or(("", path));
-    (parents.split('.').filter(|name| !name.is_empty()), name)
 }
 
 #[cfg(test)]

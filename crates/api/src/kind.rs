@@ -145,18 +145,6 @@ pub enum Selected {
     Count(&'static str),
 }
 
-impl Selected {
-    /// All that it depends on.
-    pub fn paths(&self) -> &[&'static str] {
-        match self {
-            Selected::Text(path) | Selected::Flag(path) | Selected::Count(path) => {
-                std::slice::from_ref(path)
-            }
-            Selected::FirstOf(paths) => paths,
-        }
-    }
-}
-
 #[derive(Debug, Clone)]
 pub struct Subresource {
     pub name: &'static str,

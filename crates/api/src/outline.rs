@@ -9,34 +9,36 @@ use rhumb_schema::json::{Malformed, Reader};
 
 use crate::kind::{Selectable, Selected};
 
+/// Room for the labels of most objects.
+const LABELS: usize = 8;
+
 /// Reads the outlines of objects of one kind.
 #[derive(Debug, Clone)]
 pub struct Outline {
-    fields: Vec<Selectable>,
-    /// What the fields are made of, each path once.
-    paths: Vec<Path>,
+    /// What each field is made of, by the places of its scalars.
+    fields: Vec<Made>,
+    parts: Vec<Part>,
+    /// How many scalars the fields are made of.
+    scalars: usize,
 }
 
-/// Where a scalar is: `spec.nodeName`, or `type` at the root.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Path {
-    part: &'static str,
-    name: Option<&'static str>,
+/// What is asked for at the root of an object and right below it.
+#[derive(Debug, Clone)]
+struct Part {
+    name: &'static str,
+    /// Where its value goes, if it is a scalar itself.
+    place: Option<usize>,
+    /// The scalars in it, and where they go.
+    below: Vec<(&'static str, usize)>,
 }
 
-impl Path {
-    fn parse(text: &'static str) -> Path {
-        match text.split_once('.') {
-            Some((part, name)) => Path {
-                part,
-                name: Some(name),
-            },
-            None => Path {
-                part: text,
-                name: None,
-            },
-        }
-    }
+/// As [`Selected`], with places for paths.
+#[derive(Debug, Clone)]
+enum Made {
+    Text(usize),
+    FirstOf(Vec<usize>),
+    Flag(usize),
+    Count(usize),
 }
 
 /// What was read of one object.
@@ -44,7 +46,7 @@ impl Path {
 pub struct Outlined<'a> {
     outline: &'a Outline,
     labels: Vec<(Cow<'a, str>, Cow<'a, str>)>,
-    /// At the places of their paths.
+    /// At their places.
     scalars: Vec<Option<Scalar<'a>>>,
 }
 
@@ -59,17 +61,58 @@ enum Scalar<'a> {
 impl Outline {
     /// Of objects with these fields.
     pub fn new(fields: &[Selectable]) -> Outline {
-        let mut paths = Vec::new();
-        for path in fields.iter().flat_map(|field| field.value.paths()) {
-            let path = Path::parse(path);
-            if !paths.contains(&path) {
-                paths.push(path);
+        let mut outline = Outline {
+            fields: Vec::with_capacity(fields.len()),
+            parts: Vec::new(),
+            scalars: 0,
+        };
+        // Its labels are asked for in any case.
+        outline.part("metadata");
+        for field in fields {
+            let made = match field.value {
+                Selected::Text(path) => Made::Text(outline.place(path)),
+                Selected::FirstOf(paths) => {
+                    Made::FirstOf(paths.iter().map(|path| outline.place(path)).collect())
+                }
+                Selected::Flag(path) => Made::Flag(outline.place(path)),
+                Selected::Count(path) => Made::Count(outline.place(path)),
+            };
+            outline.fields.push(made);
+        }
+        outline
+    }
+
+    /// The place of a path, which it gets if it has none: `spec.nodeName`, or `type` at the root.
+    fn place(&mut self, path: &'static str) -> usize {
+        let next = self.scalars;
+        let place = match path.split_once('.') {
+            None => *self.part(path).place.get_or_insert(next),
+            Some((part, name)) => {
+                let below = &mut self.part(part).below;
+                match below.iter().find(|(known, _)| *known == name) {
+                    Some((_, place)) => *place,
+                    None => {
+                        below.push((name, next));
+                        next
+                    }
+                }
             }
-        }
-        Outline {
-            fields: fields.to_vec(),
-            paths,
-        }
+        };
+        self.scalars = self.scalars.max(place + 1);
+        place
+    }
+
+    fn part(&mut self, name: &'static str) -> &mut Part {
+        let known = self.parts.iter().position(|part| part.name == name);
+        let at = known.unwrap_or_else(|| {
+            self.parts.push(Part {
+                name,
+                place: None,
+                below: Vec::new(),
+            });
+            self.parts.len() - 1
+        });
+        &mut self.parts[at]
     }
 
     /// Reads an object in JSON to its end.
@@ -77,7 +120,7 @@ impl Outline {
         let mut outlined = Outlined {
             outline: self,
             labels: Vec::new(),
-            scalars: vec![None; self.paths.len()],
+            scalars: vec![None; self.scalars],
         };
         let mut reader = Reader::new(json);
         // What is served must be text, though the reader would put up with other bytes.
@@ -88,16 +131,6 @@ impl Outline {
         reader.end()?;
         Ok(outlined)
     }
-
-    fn place(&self, part: &str, name: Option<&str>) -> Option<usize> {
-        let mut paths = self.paths.iter();
-        paths.position(|path| path.part == part && path.name == name)
-    }
-
-    fn is_asked_below(&self, part: &str) -> bool {
-        let mut paths = self.paths.iter();
-        paths.any(|path| path.part == part && path.name.is_some())
-    }
 }
 
 impl<'a> Outlined<'a> {
@@ -107,45 +140,50 @@ impl<'a> Outlined<'a> {
     }
 
     /// The values of all selectable fields, in their order.
-    pub fn fields(&self) -> impl Iterator<Item = Cow<'_, str>> {
+    pub fn fields(&self) -> impl ExactSizeIterator<Item = &str> {
         let fields = self.outline.fields.iter();
-        fields.map(|field| self.value(field.value))
+        fields.map(|made| self.value(made))
     }
 
     fn read_object(&mut self, reader: &mut Reader<'a>) -> Result<(), Malformed> {
         reader.open(b'{')?;
         let mut first = true;
-        while let Some(part) = reader.key(&mut first)? {
-            let is_object = reader.peek()? == b'{';
-            if is_object && (part == "metadata" || self.outline.is_asked_below(&part)) {
-                self.read_part(&part, reader)?;
-            } else {
-                self.read_value(&part, None, reader)?;
+        while let Some(name) = reader.key(&mut first)? {
+            let mut parts = self.outline.parts.iter();
+            match parts.find(|part| part.name == name) {
+                Some(part) => self.read_part(part, reader)?,
+                None => _ = reader.skip()?,
             }
         }
         Ok(())
     }
 
-    fn read_part(&mut self, part: &str, reader: &mut Reader<'a>) -> Result<(), Malformed> {
+    fn read_part(&mut self, part: &Part, reader: &mut Reader<'a>) -> Result<(), Malformed> {
+        let is_metadata = part.name == "metadata";
+        let is_asked_below = is_metadata || !part.below.is_empty();
+        if !is_asked_below || reader.peek()? != b'{' {
+            return self.read_value(part.place, reader);
+        }
         reader.open(b'{')?;
         let mut first = true;
         while let Some(name) = reader.key(&mut first)? {
-            if part == "metadata" && name == "labels" {
+            if is_metadata && name == "labels" {
                 self.read_labels(reader)?;
-            } else {
-                self.read_value(part, Some(&name), reader)?;
+                continue;
             }
+            let mut below = part.below.iter();
+            let found = below.find(|(known, _)| *known == name);
+            self.read_value(found.map(|&(_, place)| place), reader)?;
         }
         Ok(())
     }
 
     fn read_value(
         &mut self,
-        part: &str,
-        name: Option<&str>,
+        place: Option<usize>,
         reader: &mut Reader<'a>,
     ) -> Result<(), Malformed> {
-        match self.outline.place(part, name) {
+        match place {
             Some(place) => self.scalars[place] = scalar(reader)?,
             None => _ = reader.skip()?,
         }
@@ -159,11 +197,16 @@ impl<'a> Outlined<'a> {
             return Ok(());
         }
         reader.open(b'{')?;
+        self.labels.reserve(LABELS);
         let mut first = true;
         while let Some(key) = reader.key(&mut first)? {
             if let Some(Scalar::Text(value)) = scalar(reader)? {
                 self.labels.push((key, value));
             }
+        }
+        // As they are written by this server, they are in order.
+        if self.labels.is_sorted_by(|(a, _), (b, _)| a < b) {
+            return Ok(());
         }
         // Of those with the same key the last one becomes the first, and the only one.
         self.labels.reverse();
@@ -172,35 +215,29 @@ impl<'a> Outlined<'a> {
         Ok(())
     }
 
-    fn value(&self, of: Selected) -> Cow<'_, str> {
+    fn value(&self, of: &Made) -> &str {
         match of {
-            Selected::Text(path) => self.text(path).into(),
-            Selected::FirstOf(paths) => {
-                let mut texts = paths.iter().map(|path| self.text(path));
-                texts.find(|text| !text.is_empty()).unwrap_or("").into()
+            Made::Text(place) => self.text(*place),
+            Made::FirstOf(places) => {
+                let mut texts = places.iter().map(|&place| self.text(place));
+                texts.find(|text| !text.is_empty()).unwrap_or("")
             }
-            Selected::Flag(path) => match self.scalar(path) {
-                Some(Scalar::Flag(true)) => "true".into(),
-                _ => "false".into(),
+            Made::Flag(place) => match self.scalars[*place] {
+                Some(Scalar::Flag(true)) => "true",
+                _ => "false",
             },
-            Selected::Count(path) => match self.scalar(path) {
-                Some(Scalar::Number(number)) => (*number).into(),
-                _ => "0".into(),
+            Made::Count(place) => match self.scalars[*place] {
+                Some(Scalar::Number(number)) => number,
+                _ => "0",
             },
         }
     }
 
-    fn text(&self, path: &'static str) -> &str {
-        match self.scalar(path) {
+    fn text(&self, place: usize) -> &str {
+        match &self.scalars[place] {
             Some(Scalar::Text(text)) => text,
             _ => "",
         }
-    }
-
-    fn scalar(&self, path: &'static str) -> Option<&Scalar<'a>> {
-        let Path { part, name } = Path::parse(path);
-        let place = self.outline.place(part, name)?;
-        self.scalars.get(place)?.as_ref()
     }
 }
 
@@ -325,7 +362,13 @@ mod tests {
         for kind in crate::kinds::all() {
             let outline = Outline::new(&kind.selectable);
             for field in &kind.selectable {
-                for path in field.value.paths() {
+                let paths = match field.value {
+                    Selected::FirstOf(paths) => paths.to_vec(),
+                    Selected::Text(path) | Selected::Flag(path) | Selected::Count(path) => {
+                        vec![path]
+                    }
+                };
+                for path in paths {
                     let value = match field.value {
                         Selected::Flag(_) => Value::Bool(true),
                         Selected::Count(_) => 3.into(),

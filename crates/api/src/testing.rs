@@ -142,5 +142,5 @@ pub(crate) fn selected(kind: &Kind, field: &str, object: &Object) -> String {
     let outlined = outline.read(text.as_bytes()).expect("an object");
     let place = kind.selectable.iter().position(|known| known.name == field);
     let value = outlined.fields().nth(place.expect(field));
-    value.expect(field).into_owned()
+    value.expect(field).to_owned()
 }

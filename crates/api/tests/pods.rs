@@ -298,7 +298,7 @@ fn fields_can_be_selected_by() {
         let (outline, text) = (Outline::new(&kind.selectable), object.to_string());
         let outlined = outline.read(text.as_bytes()).expect("an object");
         let value = outlined.fields().nth(place);
-        assert_eq!(value.as_deref(), Some(want), "{kind_name} {field}");
+        assert_eq!(value, Some(want), "{kind_name} {field}");
     }
 }
 

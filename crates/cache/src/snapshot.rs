@@ -119,8 +119,10 @@ impl Snapshot {
         namespace: Option<&str>,
         after: Option<&ObjectKey>,
     ) -> impl Iterator<Item = &'a Arc<Entry>> + use<'a> {
-        let query = Query::of_all(namespace).after(after);
-        let objects = (!query.is_void()).then(|| query.objects(&self.version));
+        let is_empty = self.version.objects.is_empty();
+        let query = (!is_empty).then(|| Query::of_all(namespace).after(after));
+        let query = query.filter(|query| !query.is_void());
+        let objects = query.map(|query| query.objects(&self.version));
         objects.into_iter().flatten()
     }
 

@@ -41,7 +41,7 @@ impl ObjectKey {
             None => Ok(ObjectKey(name.into())),
             Some(namespace) => {
                 check_segment("namespace", namespace)?;
-                Ok(ObjectKey(format!("{namespace}/{name}").into()))
+                Ok(ObjectKey([namespace, "/", name].concat().into()))
             }
         }
     }
@@ -126,10 +126,15 @@ impl StoragePrefix {
                 prefix: self.0.to_string(),
             });
         };
+        // What is left is the text of the key already.
         match rest.split_once('/') {
-            None => ObjectKey::cluster(rest),
-            Some((namespace, name)) => ObjectKey::namespaced(namespace, name),
+            None => check_segment("name", rest)?,
+            Some((namespace, name)) => {
+                check_segment("name", name)?;
+                check_segment("namespace", namespace)?;
+            }
         }
+        Ok(ObjectKey(rest.into()))
     }
 }
 
@@ -148,10 +153,16 @@ fn check_segment(what: &'static str, segment: &str) -> Result<(), Error> {
             what,
             segment: "..",
         }),
-        _ => match segment.chars().find(|c| matches!(c, '/' | '%' | '\0')) {
-            Some(character) => Err(Error::Forbidden { what, character }),
-            None => Ok(()),
-        },
+        _ => {
+            let mut bytes = segment.bytes();
+            match bytes.find(|byte| matches!(byte, b'/' | b'%' | b'\0')) {
+                Some(byte) => Err(Error::Forbidden {
+                    what,
+                    character: byte.into(),
+                }),
+                None => Ok(()),
+            }
+        }
     }
 }
 

@@ -4,7 +4,8 @@
 use serde_json::Value;
 
 use crate::decode::{
-    canonical_micro_time, canonical_quantity, canonical_time, float, is_plainly_canonical, zero,
+    canonical_micro_time, canonical_quantity, canonical_time, float, is_plainly_canonical,
+    is_plainly_canonical_time, zero,
 };
 use crate::{Emit, Field, Object, Shape, Table, Type, TypeId};
 
@@ -22,18 +23,23 @@ pub fn conform(table: &Table, of: TypeId, object: &mut Object) {
     }
     // An object that was read or written before is usually in this form already.
     if surplus {
-        let left_out = |name: &str, value: &Value| {
-            let field = of.field(name);
-            field.is_some_and(|field| is_left_out(field, value))
-        };
-        object.retain(|name, value| !left_out(name, value));
+        leave_out(of, object);
     }
     if always_written < of.always_written {
         add_unset(table, of, object);
     }
 }
 
-fn add_unset(table: &Table, of: &Type, object: &mut Object) {
+/// Removes the fields that are not written at all.
+pub(crate) fn leave_out(of: &Type, object: &mut Object) {
+    let left_out = |name: &str, value: &Value| {
+        let field = of.field(name);
+        field.is_some_and(|field| is_left_out(field, value))
+    };
+    object.retain(|name, value| !left_out(name, value));
+}
+
+pub(crate) fn add_unset(table: &Table, of: &Type, object: &mut Object) {
     for field in &of.fields {
         if field.emit == Emit::Always && !object.contains_key(&*field.name) {
             object.insert((*field.name).to_owned(), unset(table, field));
@@ -57,7 +63,7 @@ fn conform_field(table: &Table, field: &Field, value: &mut Value) {
 
 /// Whether a value can be of that shape and not yet in upstream's form.
 #[inline]
-fn has_form(shape: &Shape) -> bool {
+pub(crate) fn has_form(shape: &Shape) -> bool {
     !matches!(
         shape,
         Shape::String
@@ -73,18 +79,18 @@ fn has_form(shape: &Shape) -> bool {
 
 /// Whether a field with that value is not written at all.
 #[inline]
-fn is_left_out(field: &Field, value: &Value) -> bool {
+pub(crate) fn is_left_out(field: &Field, value: &Value) -> bool {
     let omits = field.emit == Emit::UnlessEmpty;
     omits && (value.is_null() || !field.pointer && is_empty(value))
 }
 
 /// Upstream's store does not tell an empty list or map from none.
-fn is_empty_collection(shape: &Shape, value: &Value) -> bool {
+pub(crate) fn is_empty_collection(shape: &Shape, value: &Value) -> bool {
     matches!(shape, Shape::List(_) | Shape::Map(_)) && is_empty(value)
 }
 
 /// What is written for a field that has no value.
-fn unset(table: &Table, field: &Field) -> Value {
+pub(crate) fn unset(table: &Table, field: &Field) -> Value {
     if field.pointer {
         Value::Null
     } else {
@@ -93,7 +99,7 @@ fn unset(table: &Table, field: &Field) -> Value {
 }
 
 /// The zero value with all that is always written.
-fn whole_zero(table: &Table, shape: &Shape) -> Value {
+pub(crate) fn whole_zero(table: &Table, shape: &Shape) -> Value {
     let mut value = zero(shape);
     if let (Shape::Object(id), Value::Object(object)) = (shape, &mut value) {
         conform(table, *id, object);
@@ -101,7 +107,7 @@ fn whole_zero(table: &Table, shape: &Shape) -> Value {
     value
 }
 
-fn conform_value(table: &Table, shape: &Shape, value: &mut Value) {
+pub(crate) fn conform_value(table: &Table, shape: &Shape, value: &mut Value) {
     match (shape, value) {
         (
             Shape::Object(id) | Shape::OrBool(id) | Shape::OrList(id) | Shape::OrStrings(id),
@@ -132,6 +138,7 @@ fn conform_value(table: &Table, shape: &Shape, value: &mut Value) {
             }
             _ => {}
         },
+        (Shape::Time, Value::String(text)) if is_plainly_canonical_time(text) => {}
         (Shape::Time, Value::String(text)) => replace(text, canonical_time),
         (Shape::MicroTime, Value::String(text)) => replace(text, canonical_micro_time),
         (Shape::Float64, value @ Value::Number(_)) => {

@@ -18,7 +18,9 @@ mod builder;
 mod conform;
 mod decode;
 mod defaults;
+mod in_form;
 pub mod json;
+mod keys;
 mod merge;
 mod model;
 mod names;
@@ -33,6 +35,7 @@ pub use decode::{
     decode_value, decode_yaml, read_yaml, write_yaml,
 };
 pub use defaults::{Defaults, Fill};
+pub use in_form::InForm;
 pub use merge::{PatchError, strategic_merge};
 pub use model::{Embedding, Emit, Field, Items, Shape, Table, Topology, Type, TypeId};
 pub use overlay::{OverlayError, overlay};

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
+use crate::keys::Keys;
 use crate::names::Names;
 use crate::protobuf::Message;
 
@@ -36,6 +37,8 @@ pub struct Type {
     pub open: bool,
     /// By which the fields are found. Filled in when the table is built.
     pub(crate) names: Names,
+    /// How the fields begin in JSON. Filled in with it.
+    pub(crate) keys: Keys,
     /// How many of the fields are written even when empty. Filled in with it.
     pub(crate) always_written: usize,
     /// Other spellings, and the position of the field that each stands for. Filled in with it.
@@ -188,6 +191,7 @@ impl Type {
     pub(crate) fn index(&mut self) {
         self.fields.sort_by(|a, b| a.name.cmp(&b.name));
         self.names = Names::of(&self.fields);
+        self.keys = Keys::of(&self.fields);
         let always_written = |field: &&Field| field.emit == Emit::Always;
         self.always_written = self.fields.iter().filter(always_written).count();
         let aliases = self.fields.iter().enumerate().flat_map(|(at, field)| {

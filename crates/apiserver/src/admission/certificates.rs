@@ -7,7 +7,7 @@ use rhumb_api::{Object, fields};
 use rhumb_auth::Authorizer as _;
 use rhumb_meta::Status;
 
-use super::{Attributes, Operation, Plugin};
+use super::{Attributes, Operation, Plugin, Step};
 
 const GROUP: &str = "certificates.k8s.io";
 const REQUESTS: &str = "certificatesigningrequests";
@@ -28,6 +28,10 @@ pub(super) struct CertificateSubjectRestriction;
 
 #[async_trait]
 impl Plugin for CertificateApproval {
+    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
+        step == Step::Validation && attributes.is_below(GROUP, REQUESTS)
+    }
+
     async fn validate(
         &self,
         attributes: &Attributes<'_>,
@@ -44,6 +48,10 @@ impl Plugin for CertificateApproval {
 
 #[async_trait]
 impl Plugin for CertificateSigning {
+    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
+        step == Step::Validation && attributes.is_below(GROUP, REQUESTS)
+    }
+
     async fn validate(
         &self,
         attributes: &Attributes<'_>,
@@ -65,6 +73,10 @@ impl Plugin for CertificateSigning {
 
 #[async_trait]
 impl Plugin for CertificateSubjectRestriction {
+    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
+        step == Step::Validation && attributes.is_below(GROUP, REQUESTS)
+    }
+
     async fn validate(
         &self,
         attributes: &Attributes<'_>,

@@ -11,8 +11,11 @@ use rhumb_api::{Object, Subresource, SubresourceKind, Verb};
 use rhumb_cache::Entry;
 use rhumb_meta::{FileError, Status};
 
-use super::{Attributes, Operation, Plugin};
+use super::{Attributes, Operation, Plugin, Step};
 use crate::resources::Registry;
+
+/// The group of the configurations of webhooks.
+const CONFIGURATIONS: &str = "admissionregistration.k8s.io";
 
 /// How many namespaces are looked at beside those that rules name.
 const NAMESPACES_MAX: usize = 1_000;
@@ -68,6 +71,10 @@ impl Critical {
 
 #[async_trait]
 impl Plugin for Critical {
+    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
+        step == Step::Validation && attributes.call.resource.kind.group == CONFIGURATIONS
+    }
+
     async fn validate(
         &self,
         attributes: &Attributes<'_>,
@@ -76,7 +83,7 @@ impl Plugin for Critical {
         let is_write = matches!(attributes.operation, Operation::Create | Operation::Update);
         let is_configuration = [Flavor::Mutating, Flavor::Validating]
             .iter()
-            .any(|flavor| attributes.is_about("admissionregistration.k8s.io", flavor.plural()));
+            .any(|flavor| attributes.is_about(CONFIGURATIONS, flavor.plural()));
         let (true, Some(object)) = (is_write && is_configuration, object) else {
             return Ok(());
         };

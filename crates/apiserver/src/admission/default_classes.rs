@@ -8,7 +8,7 @@ use rhumb_api::{Object, fields};
 use rhumb_meta::{Status, Timestamp};
 use serde_json::Value;
 
-use super::{Attributes, Operation, Plugin, lookup};
+use super::{Attributes, Operation, Plugin, Step, lookup};
 use crate::objects::Metadata;
 
 /// One kind of objects, and the classes that they may have.
@@ -44,6 +44,10 @@ pub(super) const INGRESS: DefaultClass = DefaultClass {
 
 #[async_trait]
 impl Plugin for DefaultClass {
+    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
+        step == Step::Mutation && attributes.is_about(self.of.0, self.of.1)
+    }
+
     async fn mutate(
         &self,
         attributes: &Attributes<'_>,

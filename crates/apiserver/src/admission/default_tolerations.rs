@@ -3,9 +3,9 @@
 use async_trait::async_trait;
 use rhumb_api::{Object, fields};
 use rhumb_meta::Status;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{Attributes, Operation, Plugin};
+use super::{Attributes, Operation, Plugin, Step};
 
 const SECONDS: i64 = 300;
 const TAINTS: [&str; 2] = [
@@ -18,6 +18,10 @@ pub(super) struct DefaultTolerations;
 
 #[async_trait]
 impl Plugin for DefaultTolerations {
+    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
+        step == Step::Mutation && attributes.is_about("", "pods")
+    }
+
     async fn mutate(
         &self,
         attributes: &Attributes<'_>,
@@ -32,21 +36,33 @@ impl Plugin for DefaultTolerations {
 }
 
 fn tolerate(pod: &mut Object) {
-    let mut tolerations = fields::items(pod, "spec.tolerations").to_vec();
+    let Some(spec) = fields::object_at(pod, "spec") else {
+        return;
+    };
+    let list = spec.entry("tolerations").or_insert(Value::Null);
+    if !list.is_array() {
+        *list = Value::Array(Vec::with_capacity(TAINTS.len()));
+    }
+    let Value::Array(tolerations) = list else {
+        return;
+    };
     for taint in TAINTS {
         if !tolerations
             .iter()
             .any(|toleration| covers(toleration, taint))
         {
-            tolerations.push(json!({
-                "key": taint,
-                "operator": "Exists",
-                "effect": "NoExecute",
-                "tolerationSeconds": SECONDS,
-            }));
+            tolerations.push(toleration(taint));
         }
     }
-    fields::set(pod, "spec.tolerations", tolerations);
+}
+
+fn toleration(taint: &str) -> Value {
+    let mut toleration = Object::new();
+    toleration.insert("effect".to_owned(), "NoExecute".into());
+    toleration.insert("key".to_owned(), taint.into());
+    toleration.insert("operator".to_owned(), "Exists".into());
+    toleration.insert("tolerationSeconds".to_owned(), SECONDS.into());
+    Value::Object(toleration)
 }
 
 fn covers(toleration: &Value, taint: &str) -> bool {
@@ -57,6 +73,8 @@ fn covers(toleration: &Value, taint: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::testing::object;
 
@@ -64,6 +82,7 @@ mod tests {
     fn only_what_is_missing_is_added() {
         let table = [
             (json!([]), 2),
+            (json!(null), 2),
             (json!([{"operator": "Exists"}]), 1),
             (json!([{"operator": "Exists", "effect": "NoSchedule"}]), 3),
             (json!([{"key": TAINTS[0], "effect": "NoExecute"}]), 2),

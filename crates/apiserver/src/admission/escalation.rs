@@ -5,13 +5,19 @@ use rhumb_api::Object;
 use rhumb_auth::rbac::{Kind, Write, check_escalation};
 use rhumb_meta::Status;
 
-use super::{Attributes, Operation, Plugin};
+use super::{Attributes, Operation, Plugin, Step};
+
+const GROUP: &str = "rbac.authorization.k8s.io";
 
 #[derive(Debug)]
 pub(super) struct Escalation;
 
 #[async_trait]
 impl Plugin for Escalation {
+    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
+        step == Step::Validation && attributes.call.resource.kind.group == GROUP
+    }
+
     async fn validate(
         &self,
         attributes: &Attributes<'_>,
@@ -22,7 +28,7 @@ impl Plugin for Escalation {
         let (true, Some(object)) = (is_write, object) else {
             return Ok(());
         };
-        if call.resource.kind.group != "rbac.authorization.k8s.io" || call.subresource.is_some() {
+        if call.resource.kind.group != GROUP || call.subresource.is_some() {
             return Ok(());
         }
         let Some(kind) = Kind::from_resource(&call.resource.kind.plural) else {

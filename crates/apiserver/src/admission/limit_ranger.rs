@@ -9,7 +9,7 @@ use rhumb_cache::{Cache, Entry, Snapshot};
 use rhumb_meta::{Revision, Status};
 use rhumb_quota::LimitRange;
 
-use super::{Attributes, Operation, Plugin};
+use super::{Attributes, Operation, Plugin, Step};
 use crate::objects::Metadata;
 
 #[derive(Debug, Default)]
@@ -74,6 +74,10 @@ impl LimitRanger {
 
 #[async_trait]
 impl Plugin for LimitRanger {
+    fn takes_part(&self, _step: Step, attributes: &Attributes<'_>) -> bool {
+        Concern::of(attributes).is_some()
+    }
+
     async fn mutate(
         &self,
         attributes: &Attributes<'_>,

@@ -57,12 +57,13 @@ pub(super) async fn with_revision(
         return Ok(None);
     };
     let storage_key = storage.prefix.object(&key);
-    let premise = |revision| Premise {
-        key: storage_key.clone(),
+    let premise = |key, revision| Premise {
+        key,
         expect: Expect::At(revision),
     };
     if let Some(entry) = storage.cache.get(&key).map_err(Status::internal_error)? {
-        return Ok(Some((tree(storage, &entry)?, premise(entry.revision()))));
+        let premise = premise(storage_key, entry.revision());
+        return Ok(Some((tree(storage, &entry)?, premise)));
     }
     let entry = call.api.store.get(&storage_key).await;
     let Some(entry) = entry.map_err(Status::internal_error)? else {
@@ -70,7 +71,10 @@ pub(super) async fn with_revision(
     };
     let object = storage.forms.read(&entry.value);
     let object = object.map_err(Status::internal_error)?;
-    Ok(Some((Arc::new(object), premise(entry.modified))))
+    Ok(Some((
+        Arc::new(object),
+        premise(storage_key, entry.modified),
+    )))
 }
 
 /// What the cache has at a key, as it is.

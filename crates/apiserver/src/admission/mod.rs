@@ -131,9 +131,22 @@ impl Attributes<'_> {
     }
 }
 
+/// What a plugin is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    Mutation,
+    Validation,
+}
+
 /// One rule about writes. Every method lets everything pass unless it says otherwise.
 #[async_trait]
 pub trait Plugin: Debug + Send + Sync {
+    /// Whether it has anything to do with such a write in that step. Most plugins are about few writes, and to ask one
+    /// for more than this takes memory.
+    fn takes_part(&self, _step: Step, _attributes: &Attributes<'_>) -> bool {
+        true
+    }
+
     /// May change the object (there is none in a deletion), or refuse it. Asked once for each write, or twice if a
     /// webhook or a policy changed what others had seen; in an update again whenever somebody else was quicker.
     async fn mutate(
@@ -259,7 +272,9 @@ impl Chain {
         mut object: Option<&mut Object>,
     ) -> Result<(), Status> {
         for plugin in &self.plugins {
-            plugin.mutate(attributes, object.as_deref_mut()).await?;
+            if plugin.takes_part(Step::Mutation, attributes) {
+                plugin.mutate(attributes, object.as_deref_mut()).await?;
+            }
         }
         Ok(())
     }
@@ -270,7 +285,9 @@ impl Chain {
         object: Option<&Object>,
     ) -> Result<(), Status> {
         for plugin in &self.plugins {
-            plugin.validate(attributes, object).await?;
+            if plugin.takes_part(Step::Validation, attributes) {
+                plugin.validate(attributes, object).await?;
+            }
         }
         Ok(())
     }

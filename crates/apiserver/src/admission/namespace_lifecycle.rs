@@ -5,7 +5,7 @@ use rhumb_api::{Object, fields};
 use rhumb_meta::status::{CauseType, StatusCause};
 use rhumb_meta::{GroupResource, Status};
 
-use super::{Attributes, On, Operation, Plugin, lookup};
+use super::{Attributes, On, Operation, Plugin, Step, lookup};
 
 /// Namespaces that no one may delete.
 const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
@@ -15,6 +15,10 @@ pub(super) struct NamespaceLifecycle;
 
 #[async_trait]
 impl Plugin for NamespaceLifecycle {
+    fn takes_part(&self, step: Step, _attributes: &Attributes<'_>) -> bool {
+        step == Step::Mutation
+    }
+
     async fn mutate(
         &self,
         attributes: &Attributes<'_>,

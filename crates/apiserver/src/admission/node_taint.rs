@@ -5,7 +5,7 @@ use rhumb_api::{Object, fields};
 use rhumb_meta::Status;
 use serde_json::json;
 
-use super::{Attributes, Operation, Plugin};
+use super::{Attributes, Operation, Plugin, Step};
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
@@ -14,6 +14,10 @@ pub(super) struct TaintNodesByCondition;
 
 #[async_trait]
 impl Plugin for TaintNodesByCondition {
+    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
+        step == Step::Mutation && attributes.is_about("", "nodes")
+    }
+
     async fn mutate(
         &self,
         attributes: &Attributes<'_>,

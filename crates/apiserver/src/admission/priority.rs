@@ -1,22 +1,74 @@
 //! How important a pod is, from the name of its class.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use rhumb_api::{Object, fields};
+use rhumb_cache::{Cache, Snapshot};
 use rhumb_meta::Status;
 
-use super::{Attributes, Operation, Plugin, lookup};
+use super::derived::Derived;
+use super::{Attributes, Operation, Plugin, Step, lookup};
 use crate::objects::Metadata;
 
 const GROUP: &str = "scheduling.k8s.io";
 const CLASSES: &str = "priorityclasses";
 
-#[derive(Debug)]
-pub(super) struct Priority;
+#[derive(Debug, Default)]
+pub(super) struct Priority {
+    /// Of the classes; nothing where they are not served.
+    cache: OnceLock<Option<Cache>>,
+    /// What pods get that name no class.
+    fallback: Derived<Result<Arc<Class>, Status>>,
+}
+
+impl Priority {
+    fn class_of(&self, attributes: &Attributes<'_>, pod: &Object) -> Result<Arc<Class>, Status> {
+        let name = fields::str(pod, "spec.priorityClassName");
+        if name.is_empty() {
+            return self.fallback(attributes);
+        }
+        match lookup::named(attributes.call, GROUP, CLASSES, name)? {
+            Some(class) => Ok(Arc::new(Class::of(&class))),
+            None => Err(attributes.forbidden(
+                Some(pod),
+                format_args!("no PriorityClass with name {name} was found"),
+            )),
+        }
+    }
+
+    fn fallback(&self, attributes: &Attributes<'_>) -> Result<Arc<Class>, Status> {
+        let registry = &attributes.call.api.registry;
+        let cache = self.cache.get_or_init(|| {
+            let resource = registry.find(GROUP, CLASSES)?;
+            Some(resource.storage.as_ref()?.cache.clone())
+        });
+        match cache {
+            Some(cache) => (*self.fallback.get(cache, |classes, _| fallback_of(classes))).clone(),
+            None => Ok(Arc::new(Class::none())),
+        }
+    }
+}
+
+fn fallback_of(classes: &Snapshot) -> Result<Arc<Class>, Status> {
+    let classes = classes.range(None, None);
+    let classes = classes.map(|entry| serde_json::from_slice(entry.json_slice()).map(Arc::new));
+    let classes: Vec<Arc<Object>> = classes
+        .collect::<Result<_, _>>()
+        .map_err(Status::internal_error)?;
+    let class = default_class(&classes).map_or_else(Class::none, Class::of);
+    Ok(Arc::new(class))
+}
 
 #[async_trait]
 impl Plugin for Priority {
+    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
+        match step {
+            Step::Mutation => attributes.is_about("", "pods"),
+            Step::Validation => attributes.is_about(GROUP, CLASSES),
+        }
+    }
+
     async fn mutate(
         &self,
         attributes: &Attributes<'_>,
@@ -31,7 +83,7 @@ impl Plugin for Priority {
                 Ok(())
             }
             (Operation::Create, _) => {
-                let class = class_of(attributes, pod)?;
+                let class = self.class_of(attributes, pod)?;
                 set(pod, &class).map_err(|reason| attributes.forbidden(Some(pod), reason))
             }
             _ => Ok(()),
@@ -96,21 +148,6 @@ impl Class {
     }
 }
 
-fn class_of(attributes: &Attributes<'_>, pod: &Object) -> Result<Class, Status> {
-    let name = fields::str(pod, "spec.priorityClassName");
-    if name.is_empty() {
-        let classes = lookup::all(attributes.call, GROUP, CLASSES)?;
-        return Ok(default_class(&classes).map_or_else(Class::none, Class::of));
-    }
-    match lookup::named(attributes.call, GROUP, CLASSES, name)? {
-        Some(class) => Ok(Class::of(&class)),
-        None => Err(attributes.forbidden(
-            Some(pod),
-            format_args!("no PriorityClass with name {name} was found"),
-        )),
-    }
-}
-
 fn is_default(class: &Object) -> bool {
     fields::get(class, "globalDefault") == Some(&true.into())
 }
@@ -125,26 +162,29 @@ fn default_class(classes: &[Arc<Object>]) -> Option<&Object> {
 }
 
 fn set(pod: &mut Object, class: &Class) -> Result<(), String> {
-    if let Some(given) = fields::int(pod, "spec.priority").filter(|&given| given != class.value) {
+    let Some(spec) = fields::object_at(pod, "spec") else {
+        return Ok(());
+    };
+    if let Some(given) = fields::int(spec, "priority").filter(|&given| given != class.value) {
         return Err(format!(
             "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {} from the given PriorityClass name",
             class.value
         ));
     }
     if !class.name.is_empty() {
-        fields::set(pod, "spec.priorityClassName", class.name.as_str());
+        fields::set(spec, "priorityClassName", class.name.as_str());
     }
-    fields::set(pod, "spec.priority", class.value);
+    fields::set(spec, "priority", class.value);
     let Some(policy) = &class.preemption_policy else {
         return Ok(());
     };
-    let given = fields::str(pod, "spec.preemptionPolicy");
+    let given = fields::str(spec, "preemptionPolicy");
     if !given.is_empty() && given != policy {
         return Err(format!(
             "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission controller computed {policy} from the given PriorityClass name"
         ));
     }
-    fields::set(pod, "spec.preemptionPolicy", policy.as_str());
+    fields::set(spec, "preemptionPolicy", policy.as_str());
     Ok(())
 }
 

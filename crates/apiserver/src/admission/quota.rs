@@ -7,7 +7,7 @@ use rhumb_api::Object;
 use rhumb_meta::Status;
 use rhumb_quota::{Limited, Meter};
 
-use super::{Attributes, Operation, Plugin};
+use super::{Attributes, Operation, Plugin, Step};
 use crate::quota::{NoRoom, Room, Wish};
 use crate::resources::Registry;
 
@@ -75,6 +75,10 @@ fn refused(attributes: &Attributes<'_>, object: &Object, why: NoRoom) -> Status 
 
 #[async_trait]
 impl Plugin for ResourceQuota {
+    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
+        step == Step::Validation && attributes.dry_run
+    }
+
     /// What is only tried out takes no room; it is told whether there is some.
     async fn validate(
         &self,

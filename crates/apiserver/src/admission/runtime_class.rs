@@ -7,7 +7,7 @@ use rhumb_api::{Object, fields};
 use rhumb_meta::{Quantity, Status};
 use serde_json::{Map, Value};
 
-use super::{Attributes, Operation, Plugin, lookup};
+use super::{Attributes, Operation, Plugin, Step, lookup};
 
 const OTHER_OVERHEAD: &str =
     "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
@@ -19,6 +19,10 @@ pub(super) struct RuntimeClass;
 
 #[async_trait]
 impl Plugin for RuntimeClass {
+    fn takes_part(&self, _step: Step, attributes: &Attributes<'_>) -> bool {
+        is_new_pod(attributes)
+    }
+
     async fn mutate(
         &self,
         attributes: &Attributes<'_>,

@@ -58,7 +58,7 @@ const ORDER: &[(&str, Known)] = &[
     ("ImagePolicyWebhook", Known::Off),
     ("PodSecurity", Known::Later),
     ("PodNodeSelector", Known::Off),
-    ("Priority", Known::Here(|_| Box::new(Priority))),
+    ("Priority", Known::Here(|_| Box::new(Priority::default()))),
     (
         "DefaultTolerationSeconds",
         Known::Here(|_| Box::new(DefaultTolerations)),

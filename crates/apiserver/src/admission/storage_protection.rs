@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use rhumb_api::Object;
 use rhumb_meta::Status;
 
-use super::{Attributes, Operation, Plugin};
+use super::{Attributes, Operation, Plugin, Step};
 use crate::objects::{Metadata, MetadataMut};
 
 const FINALIZERS: [(&str, &str, &str); 3] = [
@@ -22,6 +22,10 @@ pub(super) struct StorageProtection;
 
 #[async_trait]
 impl Plugin for StorageProtection {
+    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
+        step == Step::Mutation && attributes.operation == Operation::Create
+    }
+
     async fn mutate(
         &self,
         attributes: &Attributes<'_>,

@@ -5,7 +5,7 @@ use rhumb_api::{Object, fields};
 use rhumb_meta::{Quantity, Status};
 use serde_json::Value;
 
-use super::{Attributes, Operation, Plugin, lookup};
+use super::{Attributes, Operation, Plugin, Step, lookup};
 use crate::objects::Metadata;
 
 #[derive(Debug)]
@@ -13,6 +13,10 @@ pub(super) struct VolumeResize;
 
 #[async_trait]
 impl Plugin for VolumeResize {
+    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
+        step == Step::Validation && attributes.operation == Operation::Update
+    }
+
     async fn validate(
         &self,
         attributes: &Attributes<'_>,

@@ -7,7 +7,7 @@
 use bytes::{Bytes, BytesMut};
 use rhumb_api::Object;
 use rhumb_meta::Revision;
-use rhumb_schema::json;
+use rhumb_schema::{InForm, Table, TypeId, json};
 
 use super::MetadataMut;
 
@@ -50,6 +50,36 @@ impl Encoder {
             json::write_field(name, value, &mut bytes);
         }
         bytes.push(b'}');
+        bytes.into()
+    }
+
+    /// The same of an object that is brought into upstream's form on the way.
+    pub fn stored_in_form(&self, table: &Table, of: TypeId, object: &mut Object) -> Bytes {
+        object.clear_meta("resourceVersion");
+        let in_form = InForm::new(table, of, object);
+        let mut bytes = Vec::with_capacity(ENCODED_BYTES);
+        bytes.extend_from_slice(&self.head.as_bytes()[..self.type_bytes]);
+        let metadata = object.get_mut("metadata");
+        if !metadata.is_some_and(|it| in_form.write_field("metadata", it, &mut bytes)) {
+            bytes.extend_from_slice(b"\"metadata\":{}");
+        }
+        let mut surplus = false;
+        for (name, value) in object.iter_mut() {
+            if HEAD_FIELDS.contains(&name.as_str()) {
+                continue;
+            }
+            let begin = bytes.len();
+            bytes.push(b',');
+            if !in_form.write_field(name, value, &mut bytes) {
+                surplus = true;
+                bytes.truncate(begin);
+            }
+        }
+        bytes.push(b'}');
+        if surplus {
+            in_form.leave_out(object);
+            object.edit_metadata(|_| {});
+        }
         bytes.into()
     }
 
@@ -114,6 +144,25 @@ mod tests {
             panic!()
         };
         encoder().stored(&mut object)
+    }
+
+    #[test]
+    fn an_object_is_brought_into_form_as_it_is_stored() {
+        let table = Table::builtin();
+        let of = table.named("io.k8s.api.core.v1.ConfigMap").expect("a type");
+        for value in [
+            json!({"data": {"a": "b"}, "kind": "ConfigMap", "metadata": {"name": "a", "labels": {}}}),
+            json!({"binaryData": {}, "immutable": false, "metadata": {"resourceVersion": "3"}}),
+            json!({"data": null, "other": [1]}),
+        ] {
+            let mut object = crate::testing::object(value);
+            let mut apart = object.clone();
+            let encoder = Encoder::new("v1", "ConfigMap");
+            let stored = encoder.stored_in_form(table, of, &mut object);
+            rhumb_schema::conform(table, of, &mut apart);
+            assert_eq!(stored, encoder.stored(&mut apart));
+            assert_eq!(object, apart);
+        }
     }
 
     fn parse(bytes: &[u8]) -> Value {

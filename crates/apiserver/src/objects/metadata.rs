@@ -110,10 +110,10 @@ pub trait MetadataMut {
 
 impl MetadataMut for Object {
     fn edit_metadata(&mut self, edit: impl FnOnce(&mut Object)) {
-        let mut metadata = match self.remove("metadata") {
-            Some(Value::Object(metadata)) => metadata,
-            _ => Object::new(),
-        };
+        if let Some(Value::Object(metadata)) = self.get_mut("metadata") {
+            return edit(metadata);
+        }
+        let mut metadata = Object::new();
         edit(&mut metadata);
         self.insert("metadata".to_owned(), Value::Object(metadata));
     }

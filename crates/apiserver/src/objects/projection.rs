@@ -68,7 +68,7 @@ impl Projector for Projection {
         let labels = outlined.labels().iter();
         let labels = labels.map(|(key, value)| (texts.text(key), texts.text(value)));
         let labels = labels.collect();
-        let fields = outlined.fields().map(|value| texts.text(&value)).collect();
+        let fields = outlined.fields().map(|value| texts.text(value)).collect();
         drop(outlined);
         Ok(rhumb_cache::Projection {
             json,

@@ -104,42 +104,37 @@ impl Target {
     fn parse(path: &str) -> Option<(Target, bool)> {
         // As upstream does, the path is decoded first and taken apart then: an escaped slash is a slash.
         let path = decode_path(path)?;
-        let mut parts = path.trim_matches('/').split('/').map(str::to_owned);
-        let (group, version) = match parts.next()?.as_str() {
-            "api" => (String::new(), parts.next()?),
+        let mut parts = path.trim_matches('/').split('/');
+        let (group, version) = match parts.next()? {
+            "api" => ("", parts.next()?),
             "apis" => (parts.next()?, parts.next()?),
             _ => return None,
         };
-        let mut first = parts.next()?;
-        let legacy_watch = first == "watch";
+        let mut resource = parts.next()?;
+        let legacy_watch = resource == "watch";
         if legacy_watch {
-            first = parts.next()?;
+            resource = parts.next()?;
         }
-        let mut rest: Vec<String> = parts.collect();
         let mut namespace = None;
-        let resource;
-        if first == "namespaces" && !rest.is_empty() {
-            let own_subresource =
-                rest.len() == 2 && matches!(rest[1].as_str(), "status" | "finalize");
-            namespace = Some(rest[0].clone());
-            if rest.len() > 1 && !own_subresource {
-                rest.remove(0);
-                resource = rest.remove(0);
-            } else {
-                resource = first;
+        if resource == "namespaces" {
+            let mut below = parts.clone();
+            namespace = below.next();
+            let (inner, after) = (below.next(), below.clone().next());
+            let own_subresource = after.is_none() && matches!(inner, Some("status" | "finalize"));
+            if let Some(inner) = inner.filter(|_| !own_subresource) {
+                resource = inner;
+                parts = below;
             }
-        } else {
-            resource = first;
         }
-        let mut rest = rest.into_iter();
+        let mut parts = parts.map(str::to_owned);
         let target = Target {
-            group,
-            version,
-            namespace,
-            resource,
-            name: rest.next(),
-            subresource: rest.next(),
-            rest: rest.collect(),
+            group: group.to_owned(),
+            version: version.to_owned(),
+            namespace: namespace.map(str::to_owned),
+            resource: resource.to_owned(),
+            name: parts.next(),
+            subresource: parts.next(),
+            rest: parts.collect(),
         };
         Some((target, legacy_watch))
     }

@@ -1,5 +1,7 @@
 //! The query of a request, decoded once and asked by name.
 
+use std::borrow::Cow;
+
 use rhumb_meta::Status;
 
 /// More parameters than any client sends.
@@ -21,7 +23,7 @@ impl Query {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             // As upstream does, what cannot be decoded counts as not there.
             if let (Some(name), Some(value)) = (decode(name, true), decode(value, true)) {
-                parameters.push((name, value));
+                parameters.push((name.into_owned(), value.into_owned()));
             }
         }
         Ok(Query(parameters))
@@ -70,13 +72,13 @@ impl Query {
 }
 
 /// A path with its escapes decoded; `None` if an escape is wrong or the result is not UTF-8.
-pub fn decode_path(text: &str) -> Option<String> {
+pub fn decode_path(text: &str) -> Option<Cow<'_, str>> {
     decode(text, false)
 }
 
-fn decode(text: &str, plus_is_space: bool) -> Option<String> {
+fn decode(text: &str, plus_is_space: bool) -> Option<Cow<'_, str>> {
     if !text.contains(['%', '+']) {
-        return Some(text.to_owned());
+        return Some(Cow::Borrowed(text));
     }
     let mut bytes = text.bytes();
     let mut decoded = Vec::with_capacity(text.len());
@@ -87,7 +89,7 @@ fn decode(text: &str, plus_is_space: bool) -> Option<String> {
             byte => byte,
         });
     }
-    String::from_utf8(decoded).ok()
+    String::from_utf8(decoded).ok().map(Cow::Owned)
 }
 
 fn hex(digit: u8) -> Option<u8> {

@@ -281,8 +281,15 @@ fn split(api_version: &str) -> (&str, &str) {
 
 /// An object by the name of its kind, whatever it called itself.
 pub(super) fn named(mut object: Object, expected: Expected<'_>) -> Object {
-    object.insert("apiVersion".into(), expected.api_version.into());
-    object.insert("kind".into(), expected.kind.into());
+    let types = [
+        ("apiVersion", expected.api_version),
+        ("kind", expected.kind),
+    ];
+    for (field, name) in types {
+        if object.get(field).and_then(Value::as_str) != Some(name) {
+            object.insert(field.into(), name.into());
+        }
+    }
     object
 }
 

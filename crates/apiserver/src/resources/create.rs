@@ -140,8 +140,8 @@ fn already_exists(call: &Call<'_>, storage: &Storage, key: &ObjectKey) -> Status
 /// Where the new object goes must be where the path says.
 fn place(call: &Call<'_>, object: &mut Object) -> Result<(), Status> {
     place_in_namespace(call, object)?;
-    let version = parse_uint(object.resource_version());
-    if version.is_ok_and(|version| version != 0) {
+    let version = object.resource_version();
+    if !version.is_empty() && parse_uint(version).is_ok_and(|version| version != 0) {
         return Err(Status::bad_request(
             "resourceVersion should not be set on objects to be created",
         ));

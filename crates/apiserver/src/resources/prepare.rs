@@ -116,14 +116,16 @@ impl Call<'_> {
         if kind.has_status() && !kind.writes.create_with_status {
             object.remove("status");
         }
-        for field in [
-            "deletionTimestamp",
-            "deletionGracePeriodSeconds",
-            "selfLink",
-            "managedFields",
-        ] {
-            object.clear_meta(field);
-        }
+        object.edit_metadata(|metadata| {
+            for field in [
+                "deletionTimestamp",
+                "deletionGracePeriodSeconds",
+                "selfLink",
+                "managedFields",
+            ] {
+                metadata.remove(field);
+            }
+        });
         match kind.generation {
             // Whatever the client says, it means nothing here.
             Generation::None => {}

@@ -1,6 +1,5 @@
 //! All resources of the server, found by the names that paths use.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use rhumb_api::{Gates, Kind, Served};
@@ -90,7 +89,8 @@ impl Resource {
 #[derive(Debug, Default)]
 pub struct Registry {
     resources: Vec<Arc<Resource>>,
-    by_name: HashMap<(String, String), usize>,
+    /// Where each is, in the order of plurals and then of groups.
+    by_name: Vec<((String, String), usize)>,
 }
 
 /// Why a kind cannot be served: its declaration and the schema table do not fit together.
@@ -253,13 +253,26 @@ impl Registry {
             resource.kind.group.to_string(),
             resource.kind.plural.to_string(),
         );
-        self.by_name.insert(name, self.resources.len());
+        let at = self.resources.len();
         self.resources.push(Arc::new(resource));
+        match self.search(&name.0, &name.1) {
+            Ok(known) => self.by_name[known].1 = at,
+            Err(place) => self.by_name.insert(place, (name, at)),
+        }
     }
 
     pub fn find(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
-        let at = self.by_name.get(&(group.to_owned(), plural.to_owned()))?;
-        self.resources.get(*at)
+        let known = self.search(group, plural).ok()?;
+        self.resources.get(self.by_name[known].1)
+    }
+
+    fn search(&self, group: &str, plural: &str) -> Result<usize, usize> {
+        // The plural tells nearly all of them apart by itself.
+        self.by_name
+            .binary_search_by(|((known_group, known_plural), _)| {
+                let known = (known_plural.as_str(), known_group.as_str());
+                known.cmp(&(plural, group))
+            })
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Resource>> {

@@ -1,5 +1,7 @@
 //! Objects in the form in which a client wants them.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{ACCEPT, USER_AGENT};
@@ -12,7 +14,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::write::Written;
-use super::{Call, protobuf};
+use super::{Call, Resource, protobuf};
 use crate::http::{Body, Logged, Reply};
 use crate::objects::Metadata;
 use crate::request::{ALL_FORMS, Accept, Form, MEDIA_NAMES, Media};
@@ -37,10 +39,7 @@ pub(super) struct Shape {
     table: &'static Table,
     /// The type of what is sent.
     schema: TypeId,
-    /// Upstream's name for the kind, as some errors have it.
-    go_type: String,
-    /// Whether the kind has no columns of its own.
-    is_generic: bool,
+    resource: Arc<Resource>,
     /// Whether the audit log has the answer.
     pub(super) is_logged: bool,
 }
@@ -82,8 +81,7 @@ impl Shape {
                 Form::Metadata => protobuf::metadata_type(call.api.table)?,
                 _ => call.version.schema,
             },
-            go_type: call.resource.go_type(),
-            is_generic: !call.resource.kind.has_own_printer(),
+            resource: call.resource.clone(),
             is_logged: call.is_answer_logged(),
         })
     }
@@ -165,7 +163,7 @@ impl Shape {
         if self.accept.of_list {
             return Err(not_acceptable(format!(
                 "you requested PartialObjectMetadataList, but the requested object is not a list (*{})",
-                self.go_type
+                self.resource.go_type()
             )));
         }
         if self.accept.media == Media::Protobuf {
@@ -202,7 +200,8 @@ impl Shape {
 
     pub(super) fn table(&self, metadata: Value, rows: &[Value], with_columns: bool) -> Value {
         // Upstream's way to print kinds without columns of their own has null for no rows.
-        let has_rows = !(rows.is_empty() && self.is_generic);
+        let is_generic = !self.resource.kind.has_own_printer();
+        let has_rows = !(rows.is_empty() && is_generic);
         json!({
             "kind": "Table",
             "apiVersion": self.accept.meta_version,
@@ -233,7 +232,7 @@ impl Shape {
         if self.accept.form == Form::Metadata && !self.accept.of_list {
             return Err(not_acceptable(format!(
                 "you requested PartialObjectMetadata, but the requested object is a list (*{}List)",
-                self.go_type
+                self.resource.go_type()
             )));
         }
         Ok(())
@@ -284,7 +283,10 @@ fn stored(call: &Call<'_>, code: StatusCode, object: Object) -> Result<Reply, St
     let key = ObjectKey::new(call.namespace(), object.name());
     let entry = key.ok().and_then(|key| {
         let entry = call.storage().ok()?.cache.get(&key).ok()??;
-        (entry.revision().to_string() == object.resource_version()).then_some(entry)
+        let version = object.resource_version().parse();
+        version
+            .is_ok_and(|version| entry.revision() == version)
+            .then_some(entry)
     });
     match entry {
         Some(entry) => Shape::of(call, ALL_FORMS)?.whole(code, &entry.json(), call.now),

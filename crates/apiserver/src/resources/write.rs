@@ -315,8 +315,8 @@ impl Call<'_> {
 
     /// The bytes to store, in the form in which upstream writes objects.
     pub(super) fn encode(&self, storage: &Storage, object: &mut Object) -> Bytes {
-        rhumb_schema::conform(self.api.table, storage.schema, object);
-        storage.encoder.stored(object)
+        let encoder = &storage.encoder;
+        encoder.stored_in_form(self.api.table, storage.schema, object)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What every request goes through: who asks, may they, then the answer.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -136,7 +137,8 @@ impl Service {
     {
         let accept = request.headers().get(ACCEPT).cloned();
         let reply = self.reply(request, peer, info, query, trace);
-        let reply = AssertUnwindSafe(reply).catch_unwind();
+        // It is large, and would be moved about.
+        let reply = pin!(AssertUnwindSafe(reply).catch_unwind());
         let caught = if info.long_running {
             reply.await
         } else {

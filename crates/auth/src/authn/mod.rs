@@ -92,7 +92,10 @@ impl Authenticator {
             }
         }
         if let Some(token) = credentials.bearer_token {
-            match self.authenticate_token(token, &[], now) {
+            if let Some(user) = self.in_token_file(token) {
+                return Outcome::User(user.clone());
+            }
+            match self.service_account(token, &[], now) {
                 Ok(verified) => return Outcome::User(Arc::new(verified.user)),
                 Err(error) => problem = Some(error.to_string()),
             }
@@ -109,17 +112,30 @@ impl Authenticator {
         audiences: &[String],
         now: Timestamp,
     ) -> Result<Verified, VerifyError> {
-        if let Some(user) = self.token_file.as_ref().and_then(|file| file.user(token)) {
+        if let Some(user) = self.in_token_file(token) {
             return Ok(Verified {
-                user: user.clone().authenticated(),
+                user: User::clone(user),
                 audiences: self.own_audiences(audiences)?,
                 stale: None,
             });
         }
+        self.service_account(token, audiences, now)
+    }
+
+    fn service_account(
+        &self,
+        token: &str,
+        audiences: &[String],
+        now: Timestamp,
+    ) -> Result<Verified, VerifyError> {
         let verifier = self.service_accounts.as_ref().ok_or(VerifyError::Foreign)?;
         let mut verified = verifier.verify(token, audiences, now)?;
         verified.user = verified.user.authenticated();
         Ok(verified)
+    }
+
+    fn in_token_file(&self, token: &str) -> Option<&Arc<User>> {
+        self.token_file.as_ref()?.user(token)
     }
 
     /// Which of the audiences are those of this server. A server without any makes no difference.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
 use ring::digest::{SHA256, digest};
 
@@ -13,7 +14,7 @@ use crate::user::User;
 /// and there is nothing to leak.
 #[derive(Default)]
 pub struct TokenFile {
-    users: HashMap<[u8; 32], User>,
+    users: HashMap<[u8; 32], Arc<User>>,
 }
 
 impl fmt::Debug for TokenFile {
@@ -61,6 +62,7 @@ impl TokenFile {
                     .collect(),
                 ..User::default()
             };
+            let user = Arc::new(user.authenticated());
             if file.users.insert(digest_of(&token), user).is_some() {
                 return problem("the token is in the file twice".to_owned());
             }
@@ -68,7 +70,8 @@ impl TokenFile {
         Ok(file)
     }
 
-    pub(super) fn user(&self, token: &str) -> Option<&User> {
+    /// With the groups that a user has who has shown a token.
+    pub(super) fn user(&self, token: &str) -> Option<&Arc<User>> {
         self.users.get(&digest_of(token))
     }
 }
@@ -183,7 +186,7 @@ mod tests {
         assert_eq!(file.user("t1").expect("there").name, "ann");
         let bob = file.user("t2").expect("there");
         assert_eq!((bob.name.as_str(), bob.uid.as_str()), ("bob, b", "2"));
-        assert_eq!(bob.groups, ["dev", "ops"]);
+        assert_eq!(bob.groups, ["dev", "ops", "system:authenticated"]);
         assert_eq!(file.user("t"), None);
         assert_eq!(file.user(""), None);
         assert_eq!(format!("{file:?}"), "TokenFile(2 tokens)");

@@ -50,9 +50,9 @@ impl<'a> Query<'a> {
             fields,
             field_names,
             namespace,
-            start: namespace.map_or_else(Box::default, |name| format!("{name}/").into()),
+            start: namespace.map_or_else(Box::default, |name| [name, "/"].concat().into()),
             // The character after the slash.
-            end: namespace.map(|name| format!("{name}0").into()),
+            end: namespace.map(|name| [name, "0"].concat().into()),
         }
     }
 

@@ -103,16 +103,42 @@ impl fmt::Display for Rfc3339 {
         let (year, month, day) = date_of(self.at.seconds.div_euclid(SECONDS_PER_DAY));
         let second = self.at.seconds.rem_euclid(SECONDS_PER_DAY);
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-        let sign = if year < 0 { "-" } else { "" };
-        let year = year.unsigned_abs();
-        write!(
-            f,
-            "{sign}{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"
-        )?;
-        if self.micros {
-            write!(f, ".{:06}", self.at.nanos / 1000)?;
+        if !(0..=9999).contains(&year) {
+            let sign = if year < 0 { "-" } else { "" };
+            let year = year.unsigned_abs();
+            write!(
+                f,
+                "{sign}{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"
+            )?;
+            if self.micros {
+                write!(f, ".{:06}", self.at.nanos / 1000)?;
+            }
+            return f.write_str("Z");
         }
-        f.write_str("Z")
+        // Every write of an object has one of these, and this costs a tenth of what formatting does.
+        let mut text = *b"0000-00-00T00:00:00.000000Z";
+        put(&mut text[..4], year);
+        put(&mut text[5..7], month);
+        put(&mut text[8..10], day);
+        put(&mut text[11..13], hour);
+        put(&mut text[14..16], minute);
+        put(&mut text[17..19], second);
+        let text = if self.micros {
+            put(&mut text[20..26], (self.at.nanos / 1000).into());
+            &text[..]
+        } else {
+            text[19] = b'Z';
+            &text[..20]
+        };
+        f.write_str(str::from_utf8(text).map_err(|_| fmt::Error)?)
+    }
+}
+
+/// Writes the last digits of a number.
+fn put(digits: &mut [u8], mut number: i64) {
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
     }
 }
 
@@ -205,6 +231,12 @@ mod tests {
                 0,
                 "9999-12-31T23:59:59Z",
                 "9999-12-31T23:59:59.000000Z",
+            ),
+            (
+                253_402_300_800,
+                0,
+                "10000-01-01T00:00:00Z",
+                "10000-01-01T00:00:00.000000Z",
             ),
             (
                 -62_135_596_800,

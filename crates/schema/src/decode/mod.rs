@@ -22,7 +22,7 @@ pub use spelling::Speller;
 
 pub(crate) use quantities::{canonical_quantity, is_plainly_canonical};
 pub(crate) use scalars::{float, zero};
-pub(crate) use times::{canonical_micro_time, canonical_time};
+pub(crate) use times::{canonical_micro_time, canonical_time, is_plainly_canonical_time};
 
 /// How deep values may be nested that are kept. What was stored must be readable again: serde_json refuses 128
 /// levels, and lists, reviews and managed fields wrap an object in a few of their own.

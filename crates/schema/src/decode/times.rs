@@ -7,10 +7,55 @@ const MICRO_TIME: &str = "2006-01-02T15:04:05.000000Z07:00";
 
 /// A time as upstream writes it back: in UTC and whole seconds.
 pub(crate) fn canonical_time(text: &str) -> Result<String, String> {
+    if is_plainly_canonical_time(text) {
+        return Ok(text.to_owned());
+    }
     match text.parse::<Timestamp>() {
         Ok(time) => Ok(time.rfc3339().to_string()),
         Err(_) => Err(what_is_wrong(text, TIME)),
     }
+}
+
+/// Whether it can be seen at a glance that upstream writes a time back just so. That holds for all that it wrote itself
+/// but the last days of months, which may be too many.
+pub(crate) fn is_plainly_canonical_time(text: &str) -> bool {
+    let &[
+        a,
+        b,
+        c,
+        d,
+        b'-',
+        e,
+        f,
+        b'-',
+        g,
+        h,
+        b'T',
+        i,
+        j,
+        b':',
+        k,
+        l,
+        b':',
+        m,
+        n,
+        b'Z',
+    ] = text.as_bytes()
+    else {
+        return false;
+    };
+    let number = |tens: u8, ones: u8| match (tens, ones) {
+        (b'0'..=b'9', b'0'..=b'9') => (tens - b'0') * 10 + (ones - b'0'),
+        _ => u8::MAX,
+    };
+    // Years of the first millennium are nobody's, and get another look.
+    (10..=99).contains(&number(a, b))
+        && number(c, d) <= 99
+        && (1..=12).contains(&number(e, f))
+        && (1..=28).contains(&number(g, h))
+        && number(i, j) < 24
+        && number(k, l) < 60
+        && number(m, n) < 60
 }
 
 /// The same in microseconds, six digits of which must be there.
@@ -155,6 +200,34 @@ mod tests {
             canonical_micro_time("2024-05-01T12:00:00.123456+02:00").as_deref(),
             Ok("2024-05-01T10:00:00.123456Z")
         );
+    }
+
+    #[test]
+    fn what_is_plainly_canonical_is_written_just_so() {
+        let plain = "2024-05-28T23:59:59Z";
+        assert!(is_plainly_canonical_time(plain));
+        let mut found = 0;
+        for at in 0..plain.len() {
+            for byte in 0..128_u8 {
+                let mut bytes = plain.as_bytes().to_vec();
+                bytes[at] = byte;
+                let text = String::from_utf8(bytes).expect("ASCII");
+                if is_plainly_canonical_time(&text) {
+                    let time: Timestamp = text.parse().expect("a time");
+                    assert_eq!(time.rfc3339().to_string(), text);
+                    found += 1;
+                }
+            }
+        }
+        assert!(found > 60, "{found}");
+        for other in [
+            "",
+            "2024-05-28T23:59:59",
+            "2024-05-29T00:00:00Z",
+            "0999-01-01T00:00:00Z",
+        ] {
+            assert!(!is_plainly_canonical_time(other), "{other}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod plain;
 mod reader;
+mod skip;
 mod syntax;
 mod unquote;
 mod write;
@@ -9,3 +10,4 @@ mod write;
 pub use reader::{Malformed, Reader};
 pub(crate) use syntax::check;
 pub use write::{write, write_field};
+pub(crate) use write::{write_object, write_text};

@@ -17,6 +17,39 @@ pub(super) fn plain_end(bytes: &[u8], from: usize) -> usize {
     bytes.len() - rest.len() + last_plain_end(rest)
 }
 
+/// Whether all of it stands for itself.
+#[inline]
+pub(super) fn is_plain(text: &[u8]) -> bool {
+    let Some(last) = text.last_chunk::<8>() else {
+        return special_bytes(short(text)) == 0;
+    };
+    // The last eight may have bytes in common with those before them.
+    let (eights, _) = text.as_chunks::<8>();
+    let special = |eight: &[u8; 8]| special_bytes(u64::from_le_bytes(*eight));
+    eights
+        .iter()
+        .fold(special(last), |all, eight| all | special(eight))
+        == 0
+}
+
+/// Less than eight bytes, some of them twice, and with plain ones where none are left.
+#[inline]
+fn short(text: &[u8]) -> u64 {
+    const PLAIN: u64 = ONES * b'a' as u64;
+    if let (Some(head), Some(tail)) = (text.first_chunk::<4>(), text.last_chunk::<4>()) {
+        let (head, tail) = (u32::from_le_bytes(*head), u32::from_le_bytes(*tail));
+        return u64::from(head) | u64::from(tail) << 32;
+    }
+    match *text {
+        [first, .., last] => {
+            let middle = text[text.len() / 2];
+            PLAIN << 24 | u64::from(last) << 16 | u64::from(middle) << 8 | u64::from(first)
+        }
+        [only] => PLAIN << 8 | u64::from(only),
+        [] => PLAIN,
+    }
+}
+
 /// The high bit of each byte that is special. Those behind the first one may be marked wrongly, as the subtractions
 /// carry over to them.
 #[inline]
@@ -53,6 +86,7 @@ mod tests {
                         assert_eq!(plain_end(&bytes, 0), expect, "{special} in {filler}");
                         assert_eq!(plain_end(&bytes, at), expect);
                         assert_eq!(plain_end(&bytes, at + 1), length);
+                        assert_eq!(is_plain(&bytes), !is_special, "{special} in {filler}");
                     }
                 }
             }

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use super::plain::plain_end;
-use super::syntax::MAX_DEPTH;
+use super::skip::{number_end, value_end};
 use super::unquote::{replace_invalid, unquote};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,35 +113,11 @@ impl<'a> Reader<'a> {
     pub fn number(&mut self) -> Result<&'a str, Malformed> {
         self.peek()?;
         let start = self.at;
-        self.take_if(|byte| byte == b'-');
-        if !self.take_if(|byte| byte == b'0') {
-            self.digits()?;
-        }
-        if self.take_if(|byte| byte == b'.') {
-            self.digits()?;
-        }
-        if self.take_if(|byte| matches!(byte, b'e' | b'E')) {
-            self.take_if(|byte| matches!(byte, b'+' | b'-'));
-            self.digits()?;
-        }
+        self.at = number_end(self.bytes, start)?;
         match self.text {
             Some(text) => text.get(start..self.at).ok_or(Malformed),
             None => std::str::from_utf8(&self.bytes[start..self.at]).map_err(|_| Malformed),
         }
-    }
-
-    fn take_if(&mut self, wanted: impl Fn(u8) -> bool) -> bool {
-        let found = self.bytes.get(self.at).is_some_and(|&byte| wanted(byte));
-        self.at += usize::from(found);
-        found
-    }
-
-    fn digits(&mut self) -> Result<(), Malformed> {
-        if !self.take_if(|byte| byte.is_ascii_digit()) {
-            return Err(Malformed);
-        }
-        while self.take_if(|byte| byte.is_ascii_digit()) {}
-        Ok(())
     }
 
     /// `true`, `false` or `null`.
@@ -198,109 +174,7 @@ impl<'a> Reader<'a> {
     pub fn skip(&mut self) -> Result<&'a [u8], Malformed> {
         self.peek()?;
         let start = self.at;
-        let mut open: Vec<u8> = Vec::new();
-        loop {
-            match self.peek()? {
-                bracket @ (b'{' | b'[') => {
-                    self.at += 1;
-                    open.push(bracket);
-                    if open.len() > MAX_DEPTH {
-                        return Err(Malformed);
-                    }
-                    if self.enter(&mut open)? {
-                        continue;
-                    }
-                }
-                _ => self.scalar()?,
-            }
-            if !self.leave(&mut open)? {
-                return Ok(&self.bytes[start..self.at]);
-            }
-        }
-    }
-
-    /// Right after an opening bracket: true if a value comes next, false if the bracket is closed again.
-    fn enter(&mut self, open: &mut Vec<u8>) -> Result<bool, Malformed> {
-        let mut first = true;
-        let in_object = open.last() == Some(&b'{');
-        let more = if in_object {
-            self.skip_key(&mut first)?
-        } else {
-            self.item(&mut first)?
-        };
-        if !more {
-            open.pop();
-        }
-        Ok(more)
-    }
-
-    /// After a value: closes what ends here. True if another value comes next, false at the end of all.
-    fn leave(&mut self, open: &mut Vec<u8>) -> Result<bool, Malformed> {
-        while let Some(&bracket) = open.last() {
-            let mut first = false;
-            let more = if bracket == b'{' {
-                self.skip_key(&mut first)?
-            } else {
-                self.item(&mut first)?
-            };
-            if more {
-                return Ok(true);
-            }
-            open.pop();
-        }
-        Ok(false)
-    }
-
-    fn skip_key(&mut self, first: &mut bool) -> Result<bool, Malformed> {
-        if !self.more(first, b'}')? {
-            return Ok(false);
-        }
-        self.string()?;
-        self.expect(b':')?;
-        Ok(true)
-    }
-
-    fn scalar(&mut self) -> Result<(), Malformed> {
-        match self.peek()? {
-            b'"' => self.string().map(|_| ()),
-            b't' => self.word("true"),
-            b'f' => self.word("false"),
-            b'n' => self.word("null"),
-            _ => self.number().map(|_| ()),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_of_any_depth_are_skipped() {
-        let deep = format!("{}1{}", "[{\"a\":".repeat(4000), "}]".repeat(4000));
-        for text in [
-            r#"{"a":[1,{"b":null},"c\"]"],"d":{}}"#,
-            "[]",
-            "-1.5e+3",
-            "[[],{},[{}]]",
-            &deep,
-        ] {
-            let mut reader = Reader::new(text.as_bytes());
-            assert_eq!(reader.skip(), Ok(text.as_bytes()));
-            assert_eq!(reader.end(), Ok(()));
-        }
-    }
-
-    #[test]
-    fn malformed_values_are_not_skipped() {
-        let deep = "[".repeat(MAX_DEPTH + 1);
-        for text in [
-            "", "[", "{", "{]", "[}", "[1,]", "{\"a\"}", "{\"a\":}", "{a:1}", "01x", "1.", "1e",
-            "tru", "\"\\q\"", "\"\n\"", "\"\\", "[1 2]", &deep,
-        ] {
-            let mut reader = Reader::new(text.as_bytes());
-            let read = reader.skip().and_then(|_| reader.end());
-            assert_eq!(read, Err(Malformed), "{text:.20}");
-        }
+        self.at = value_end(self.bytes, start)?;
+        Ok(&self.bytes[start..self.at])
     }
 }

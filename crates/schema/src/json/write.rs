@@ -2,9 +2,9 @@
 
 use std::io::Write as _;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
-use super::plain::plain_end;
+use super::plain::is_plain;
 
 /// Appends a value.
 pub fn write(value: &Value, out: &mut Vec<u8>) {
@@ -12,8 +12,7 @@ pub fn write(value: &Value, out: &mut Vec<u8>) {
         Value::Null => out.extend_from_slice(b"null"),
         Value::Bool(true) => out.extend_from_slice(b"true"),
         Value::Bool(false) => out.extend_from_slice(b"false"),
-        // Writing to memory does not fail.
-        Value::Number(number) => _ = write!(out, "{number}"),
+        Value::Number(number) => write_number(number, out),
         Value::String(text) => write_text(text, out),
         Value::Array(items) => {
             out.push(b'[');
@@ -25,22 +24,19 @@ pub fn write(value: &Value, out: &mut Vec<u8>) {
             }
             out.push(b']');
         }
-        Value::Object(fields) => {
-            out.push(b'{');
-            write_fields(fields, out);
-            out.push(b'}');
-        }
+        Value::Object(fields) => write_object(fields, out),
     }
 }
 
-/// Appends the fields of an object, without its braces.
-fn write_fields(fields: &Map<String, Value>, out: &mut Vec<u8>) {
+pub(crate) fn write_object(fields: &Map<String, Value>, out: &mut Vec<u8>) {
+    out.push(b'{');
     for (index, (name, value)) in fields.iter().enumerate() {
         if index > 0 {
             out.push(b',');
         }
         write_field(name, value, out);
     }
+    out.push(b'}');
 }
 
 /// Appends one field: `"name":value`.
@@ -50,13 +46,35 @@ pub fn write_field(name: &str, value: &Value, out: &mut Vec<u8>) {
     write(value, out);
 }
 
-fn write_text(text: &str, out: &mut Vec<u8>) {
-    if plain_end(text.as_bytes(), 0) < text.len() {
+fn write_number(number: &Number, out: &mut Vec<u8>) {
+    match number.as_u64() {
+        Some(number) => write_digits(number, out),
+        // Writing to memory does not fail.
+        None => _ = write!(out, "{number}"),
+    }
+}
+
+fn write_digits(mut number: u64, out: &mut Vec<u8>) {
+    const DIGITS_MAX: usize = 20;
+    let mut digits = [b'0'; DIGITS_MAX];
+    let mut begin = DIGITS_MAX;
+    loop {
+        begin -= 1;
+        digits[begin] += (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[begin..]);
+}
+
+pub(crate) fn write_text(text: &str, out: &mut Vec<u8>) {
+    if !is_plain(text.as_bytes()) {
         // Writing to memory does not fail.
         _ = serde_json::to_writer(out, text);
         return;
     }
-    out.reserve(text.len() + 2);
     out.push(b'"');
     out.extend_from_slice(text.as_bytes());
     out.push(b'"');
@@ -80,7 +98,7 @@ mod tests {
     fn what_is_written_is_what_serde_writes() {
         check(&json!({
             "null": null, "yes": true, "no": false, "text": "a", "empty": "", "é\u{1F600}": "\u{7f}\u{2028}",
-            "numbers": [0, -1, i64::MIN, u64::MAX, 1.5, -0.0, 1e300, 5e-324],
+            "numbers": [0, 7, 10, 1_234_567_890, -1, i64::MIN, u64::MAX, 1.5, -0.0, 1e300, 5e-324],
             "nested": {"list": [[], {}, [{"a": [1, 2]}]], "object": {}},
         }));
         for code in 0..0x100_u32 {

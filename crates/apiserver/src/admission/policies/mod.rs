@@ -18,7 +18,7 @@ use rhumb_api::Object;
 use rhumb_meta::Status;
 
 use super::webhooks::Outside;
-use super::{Attributes, Plugin};
+use super::{Attributes, Plugin, Step};
 use hooks::Hooks;
 
 /// How long the expressions of all policies of a kind may take for one write.
@@ -42,6 +42,10 @@ impl ValidatingPolicies {
 
 #[async_trait]
 impl Plugin for ValidatingPolicies {
+    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
+        step == Step::Validation && self.hooks.in_force(attributes).is_some()
+    }
+
     async fn validate(
         &self,
         attributes: &Attributes<'_>,
@@ -69,6 +73,10 @@ impl MutatingPolicies {
 
 #[async_trait]
 impl Plugin for MutatingPolicies {
+    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
+        step == Step::Mutation && self.hooks.in_force(attributes).is_some()
+    }
+
     async fn mutate(
         &self,
         attributes: &Attributes<'_>,

@@ -17,7 +17,7 @@ use rhumb_meta::{GroupResource, ObjectKey, Status};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::{Attributes, Operation, Plugin, lookup};
+use super::{Attributes, Operation, Plugin, Step, lookup};
 use crate::objects::Metadata;
 
 const DEFAULT: &str = "default";
@@ -35,6 +35,10 @@ pub(super) struct ServiceAccount;
 
 #[async_trait]
 impl Plugin for ServiceAccount {
+    fn takes_part(&self, _step: Step, attributes: &Attributes<'_>) -> bool {
+        attributes.is_below("", "pods")
+    }
+
     async fn mutate(
         &self,
         attributes: &Attributes<'_>,

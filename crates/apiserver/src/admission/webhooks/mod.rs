@@ -24,7 +24,7 @@ use rhumb_webhooks::Client;
 
 use super::counts::{Counted, Counts};
 use super::derived::Derived;
-use super::{Attributes, Plugin};
+use super::{Attributes, Plugin, Step};
 use hooks::{Hook, Hooks};
 pub(crate) use services::Services;
 
@@ -97,6 +97,14 @@ impl Webhooks {
 
 #[async_trait]
 impl Plugin for Webhooks {
+    fn takes_part(&self, step: Step, attributes: &Attributes<'_>) -> bool {
+        let is_its_step = match self.flavor {
+            Flavor::Mutating => step == Step::Mutation,
+            Flavor::Validating => step == Step::Validation,
+        };
+        is_its_step && self.configured(attributes).is_some()
+    }
+
     async fn mutate(
         &self,
         attributes: &Attributes<'_>,
