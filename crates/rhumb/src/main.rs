@@ -34,6 +34,10 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+/// Why this one: docs/decisions/0009.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// A Kubernetes control plane in one binary, built around selection.
 #[derive(Parser)]
 #[command(version, max_term_width = 100)]
