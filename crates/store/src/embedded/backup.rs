@@ -12,7 +12,7 @@ use super::disk::{Disk, Folder};
 use super::fault::{from_io, short};
 use super::file::{FileError, private, put_in_free_place};
 use super::log::{
-    Body, FIRST_REVISION, Loaded, PackWriter, Place, Record, load, load_packed, make_first_segment,
+    Body, FIRST_REVISION, Loaded, PackWriter, Place, Record, load, load_backup, make_first_segment,
     segment_name,
 };
 use super::read::Contents;
@@ -77,7 +77,7 @@ fn write_packed(contents: Contents, file: File) -> Result<Report> {
         add(&mut writer, place, &entry)
     })?;
     writer
-        .finish(revision.get(), revision.get())
+        .finish_backup(revision.get())
         .map_err(|error| from_io(&error))?;
     Ok(report)
 }
@@ -149,15 +149,20 @@ pub fn check(directory: &Path) -> Result<Report, FileError> {
 /// What a store holds that no process is using. It is not changed.
 fn contents_of_store(directory: &Directory) -> Result<Contents, FileError> {
     let path = directory.log();
-    let loaded = load(Box::new(Folder::new(&path))).map_err(FileError::unreadable(&path))?;
+    let folder = Folder::open(&path).map_err(FileError::io(&path))?;
+    let loaded = load(Box::new(folder)).map_err(FileError::unreadable(&path))?;
     contents(&loaded, &path)
 }
 
 fn contents_of_backup(file: &Path) -> Result<Contents, FileError> {
-    let folder = file.parent().unwrap_or(Path::new(""));
+    let parent = file.parent().filter(|path| !path.as_os_str().is_empty());
+    let path = parent.unwrap_or(Path::new("."));
     let name = file.file_name().unwrap_or_default().to_string_lossy();
-    let backup = load_packed(Box::new(Folder::new(folder)), &name);
-    contents(&backup.map_err(FileError::unreadable(folder))?, file)
+    // It is only read: it may lie where nothing can be written.
+    let opened = File::open(file).map_err(FileError::io(file))?;
+    let folder = Folder::open(path).map_err(FileError::io(path))?;
+    let backup = load_backup(Box::new(folder), &name, Box::new(opened));
+    contents(&backup.map_err(FileError::unreadable(path))?, file)
 }
 
 fn contents(loaded: &Loaded, path: &Path) -> Result<Contents, FileError> {

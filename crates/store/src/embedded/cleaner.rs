@@ -12,9 +12,16 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::committer::SharedIndex;
-use super::fault::{damaged, from_io};
-use super::log::{Head, Log, PackWriter, Place, Segment};
-use crate::{Key, Result};
+use super::fault::{damaged, from_io, guarded};
+use super::index::Index;
+use super::log::{Head, Log, Row, Segment};
+use crate::{Error, Key, Result};
+
+/// How many records are looked at for one packed segment, unless a single segment has more.
+const ROWS_MAX: usize = 50_000;
+
+/// For how many keys the index is told at a time what has been dropped of them.
+const DROPPED_MAX: usize = 1024;
 
 /// For how long nothing is tried after a failure, such as a disk without room for a copy.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -47,10 +54,15 @@ impl Cleaning {
         })
     }
 
-    /// Wakes the cleaner if there is something to do.
-    pub(super) fn look(&self, log: &Log) {
+    /// Wakes the cleaner if there is something to do. `pinned_bytes` are the index's.
+    pub(super) fn look(&self, log: &Log, pinned_bytes: u64) {
         if let Some(wake) = &self.wake
-            && choose(&Shares::of(&log.segments()), self.segment_bytes).is_some()
+            && choose(
+                &Shares::of(&log.segments()),
+                pinned_bytes,
+                self.segment_bytes,
+            )
+            .is_some()
         {
             // Full means that it is awake.
             let _ = wake.try_send(());
@@ -73,12 +85,8 @@ struct Cleaner {
     segment_bytes: u64,
 }
 
-/// What became of the records of segments that were packed.
-#[derive(Default)]
-struct Sorted {
-    kept: Vec<(Key, Place, u64)>,
-    dropped: HashMap<Key, u32>,
-}
+/// How many records of each key a packed segment does without.
+type Dropped = HashMap<Key, u32>;
 
 impl Cleaner {
     fn run(&self, woken: &Receiver<()>) {
@@ -87,7 +95,8 @@ impl Cleaner {
             if Instant::now() < rested {
                 continue;
             }
-            if let Err(error) = self.clean() {
+            let cleaned = guarded(|| self.clean()).and_then(|cleaned| cleaned);
+            if let Err(error) = cleaned {
                 tracing::warn!("could not give room back: {error}");
                 rested = Instant::now() + PAUSE;
             }
@@ -95,9 +104,10 @@ impl Cleaner {
     }
 
     fn clean(&self) -> Result<()> {
-        while !self.log.is_closed() {
+        while self.goes_on() {
             let shares = Shares::of(&self.log.segments());
-            match choose(&shares, self.segment_bytes) {
+            let pinned_bytes = self.read_index(Index::pinned_bytes);
+            match choose(&shares, pinned_bytes, self.segment_bytes) {
                 Some(range) => self.pack(range)?,
                 None => break,
             }
@@ -105,81 +115,92 @@ impl Cleaner {
         Ok(())
     }
 
+    fn goes_on(&self) -> bool {
+        !self.log.is_closed() && self.log.check_writable().is_ok()
+    }
+
+    fn read_index<T>(&self, read: impl FnOnce(&Index) -> T) -> T {
+        read(&self.index.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Puts a packed segment in place of these. The committer only adds segments behind them.
     fn pack(&self, range: Range<usize>) -> Result<()> {
         let segments = self.log.segments();
         let (old, next) = (&segments[range.clone()], &segments[range.end]);
+        let dead_before = dead_bytes(old);
         let packed = self.copy(old, next.first() - 1);
-        let (sorted, packed) = packed.inspect_err(|_| self.log.discard_packing(old))?;
-        self.show(range, packed, &sorted);
+        let (dropped, packed) = packed.inspect_err(|_| self.log.discard_packing(old))?;
+        self.read_index(|_| {
+            // While the committer cannot add to it. Some of what has died meanwhile was dropped already: that it counts
+            // does no harm.
+            packed.add_dead_bytes(dead_bytes(old) - dead_before);
+            self.log.show_packed(range, packed);
+        });
+        self.note_dropped(dropped);
         self.log.remove_leftovers(old);
         Ok(())
     }
 
-    fn copy(&self, old: &[Arc<Segment>], last: u64) -> Result<(Sorted, Arc<Segment>)> {
+    fn copy(&self, old: &[Arc<Segment>], last: u64) -> Result<(Dropped, Arc<Segment>)> {
         let io = |error: io::Error| from_io(&error);
         let mut writer = self.log.begin_packing(old).map_err(io)?;
-        let mut sorted = Sorted::default();
+        let mut dropped = Dropped::new();
         for segment in old {
             for row in segment.all_rows() {
-                let record = segment.record_at(&row)?;
-                self.sort(row.place(), &record, &mut sorted, &mut writer)?;
+                if !self.goes_on() {
+                    return Err(Error::Closed);
+                }
+                let kept = self.look_at(segment, &row, &mut dropped);
+                if let Some(record) = kept.inspect_err(|_| segment.note_bad())? {
+                    writer.add_encoded(row.place(), &record).map_err(io)?;
+                }
             }
         }
-        let compacted = self.index.read();
-        let compacted = compacted
-            .unwrap_or_else(PoisonError::into_inner)
-            .compacted();
+        let compacted = self.read_index(Index::compacted);
         let packed = writer.finish(last, compacted.get()).map_err(io)?;
-        let segment = self.log.place_packed(packed).map_err(io)?;
-        Ok((sorted, segment))
+        // Nobody knows which file the next start finds: what is dropped from now on could come back with the other.
+        let placed = self.log.place_packed(packed);
+        let segment = placed.map_err(|error| {
+            let reason = format!("a packed segment may be in place or not: {error}");
+            self.log.halt(Error::Failed { reason })
+        })?;
+        Ok((dropped, segment))
     }
 
-    fn sort(
+    /// The record, if it is still needed.
+    fn look_at(
         &self,
-        place: Place,
-        record: &[u8],
-        sorted: &mut Sorted,
-        writer: &mut PackWriter,
-    ) -> Result<()> {
-        let head = Head::of(place, record)
+        segment: &Segment,
+        row: &Row,
+        dropped: &mut Dropped,
+    ) -> Result<Option<Vec<u8>>> {
+        let (record, place) = (segment.record_at(row)?, row.place());
+        let head = Head::of(place, &record)
             .map_err(|bad| damaged(&format!("revision {}", place.revision), bad.reason()))?;
-        if self.can_do_without(head.key, place, sorted) {
-            *sorted.dropped.entry(head.key.into()).or_default() += 1;
-            return Ok(());
+        let others = dropped.get(head.key).copied().unwrap_or(0);
+        if self.read_index(|index| index.can_do_without(head.key, place, others)) {
+            *dropped.entry(head.key.into()).or_default() += 1;
+            return Ok(None);
         }
-        sorted
-            .kept
-            .push((head.key.into(), place, record.len() as u64));
-        let written = writer.add_encoded(place, record);
-        written.map_err(|error| from_io(&error))
+        Ok(Some(record))
     }
 
-    fn can_do_without(&self, key: &str, place: Place, sorted: &Sorted) -> bool {
-        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
-        let dropped = sorted.dropped.get(key).copied().unwrap_or(0);
-        index.can_do_without(key, place, dropped)
-    }
-
-    /// Lets readers have the packed segment. What came to be of no use since it was sorted is counted, while the
-    /// committer cannot add to it.
-    fn show(&self, range: Range<usize>, packed: Arc<Segment>, sorted: &Sorted) {
-        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
-        for (key, place, bytes) in &sorted.kept {
-            let dropped = sorted.dropped.get(key).copied().unwrap_or(0);
-            if index.can_do_without(key, *place, dropped) {
-                packed.add_dead_bytes(*bytes);
-            }
+    /// Bit by bit: others wait for the index meanwhile.
+    fn note_dropped(&self, dropped: Dropped) {
+        let dropped: Vec<_> = dropped.into_iter().collect();
+        for part in dropped.chunks(DROPPED_MAX) {
+            let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
+            let droppable: Vec<_> = part
+                .iter()
+                .filter_map(|(key, count)| index.dropped(key, *count))
+                .collect();
+            self.log.note_dead(droppable);
         }
-        self.log.show_packed(range, packed);
-        drop(index);
-        let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
-        let dropped = sorted.dropped.iter();
-        let droppable: Vec<_> = dropped
-            .filter_map(|(key, count)| index.dropped(key, *count))
-            .collect();
-        self.log.note_dead(droppable);
     }
+}
+
+fn dead_bytes(segments: &[Arc<Segment>]) -> u64 {
+    segments.iter().map(|segment| segment.dead_bytes()).sum()
 }
 
 /// How much of a segment is of use, and how much is not.
@@ -187,6 +208,9 @@ impl Cleaner {
 struct Shares {
     live: u64,
     dead: u64,
+    rows: usize,
+    /// It cannot be read, and has to stay as it is.
+    is_bad: bool,
 }
 
 impl Shares {
@@ -196,29 +220,55 @@ impl Shares {
         let shares = segments[..sealed].iter().map(|segment| Shares {
             live: segment.live_bytes(),
             dead: segment.dead_bytes(),
+            rows: segment.row_count(),
+            is_bad: segment.is_bad(),
         });
         shares.collect()
     }
 
     /// Half of it is no longer needed.
     fn is_worth_packing(&self) -> bool {
-        self.dead > 0 && self.dead >= self.live
+        !self.is_bad && self.dead > 0 && self.dead >= self.live
     }
 }
 
 /// Which neighbouring segments to pack into one: around one that is worth it, or small ones, so that there are never
 /// many. What is copied is at most about what it helps to give back, or doubles the size of a segment.
-fn choose(segments: &[Shares], segment_bytes: u64) -> Option<Range<usize>> {
-    let worth = segments.iter().position(Shares::is_worth_packing);
-    let small = || {
-        let pair = |pair: &[Shares]| pair[0].live + pair[1].live <= segment_bytes / 2;
-        segments.windows(2).position(pair)
-    };
-    let chosen = match worth {
-        Some(index) => index..index + 1,
-        None => small().map(|index| index..index + 2)?,
-    };
+fn choose(segments: &[Shares], pinned_bytes: u64, segment_bytes: u64) -> Option<Range<usize>> {
+    let chosen = most_worth(segments)
+        .or_else(|| oldest_of_a_wasteful_log(segments, pinned_bytes))
+        .map(|index| index..index + 1)
+        .or_else(|| small_pair(segments, segment_bytes))?;
     Some(with_neighbours(segments, chosen, segment_bytes))
+}
+
+/// The one that needs the least room for its copy: the disk may be full.
+fn most_worth(segments: &[Shares]) -> Option<usize> {
+    let worth = segments.iter().enumerate();
+    let worth = worth.filter(|(_, segment)| segment.is_worth_packing());
+    worth
+        .min_by_key(|(_, segment)| segment.live)
+        .map(|(index, _)| index)
+}
+
+/// Deletions stay as long as what they deleted, wherever that lies. When too much of the log is one or the other, the
+/// oldest goes first, and lets the others go.
+fn oldest_of_a_wasteful_log(segments: &[Shares], pinned_bytes: u64) -> Option<usize> {
+    let live: u64 = segments.iter().map(|segment| segment.live).sum();
+    let dead: u64 = segments.iter().map(|segment| segment.dead).sum();
+    let is_wasteful = pinned_bytes > 0 && dead + pinned_bytes >= live.saturating_sub(pinned_bytes);
+    let can_go = |segment: &Shares| segment.dead > 0 && !segment.is_bad;
+    segments.iter().position(can_go).filter(|_| is_wasteful)
+}
+
+fn small_pair(segments: &[Shares], segment_bytes: u64) -> Option<Range<usize>> {
+    let fits = |pair: &[Shares]| {
+        let readable = !pair[0].is_bad && !pair[1].is_bad;
+        let rows = pair[0].rows + pair[1].rows;
+        readable && rows <= ROWS_MAX && pair[0].live + pair[1].live <= segment_bytes / 2
+    };
+    let first = segments.windows(2).position(fits)?;
+    Some(first..first + 2)
 }
 
 /// Takes in neighbours that are small beside what there is already.
@@ -227,19 +277,25 @@ fn with_neighbours(
     mut range: Range<usize>,
     segment_bytes: u64,
 ) -> Range<usize> {
-    let mut live: u64 = segments[range.clone()].iter().map(|it| it.live).sum();
-    let fits = |neighbour: &Shares, live: u64| {
+    let chosen = &segments[range.clone()];
+    let mut live: u64 = chosen.iter().map(|it| it.live).sum();
+    let mut rows: usize = chosen.iter().map(|it| it.rows).sum();
+    let fits = |neighbour: &Shares, live: u64, rows: usize| {
         let small = neighbour.live <= live.max(segment_bytes / 8);
-        small && neighbour.live + live <= segment_bytes
+        let bounded = neighbour.live + live <= segment_bytes && neighbour.rows + rows <= ROWS_MAX;
+        small && bounded && !neighbour.is_bad
     };
-    while let Some(next) = segments.get(range.end).filter(|next| fits(next, live)) {
-        live += next.live;
+    while let Some(next) = segments
+        .get(range.end)
+        .filter(|next| fits(next, live, rows))
+    {
+        (live, rows) = (live + next.live, rows + next.rows);
         range.end += 1;
     }
     while let Some(before) = range.start.checked_sub(1)
-        && fits(&segments[before], live)
+        && let Some(next) = Some(&segments[before]).filter(|next| fits(next, live, rows))
     {
-        live += segments[before].live;
+        (live, rows) = (live + next.live, rows + next.rows);
         range.start = before;
     }
     range
@@ -252,9 +308,42 @@ mod tests {
     const SIZE: u64 = 800;
 
     fn chosen(segments: &[(u64, u64)]) -> Option<Range<usize>> {
-        let shares = |&(live, dead): &(u64, u64)| Shares { live, dead };
-        let segments: Vec<_> = segments.iter().map(shares).collect();
-        choose(&segments, SIZE)
+        choose(&shares(segments), 0, SIZE)
+    }
+
+    fn shares(segments: &[(u64, u64)]) -> Vec<Shares> {
+        let shares = |&(live, dead): &(u64, u64)| Shares {
+            live,
+            dead,
+            rows: (live + dead) as usize,
+            is_bad: false,
+        };
+        segments.iter().map(shares).collect()
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_left_alone() {
+        let mut segments = shares(&[(100, 700), (100, 700), (100, 0), (100, 0)]);
+        segments[1].is_bad = true;
+        assert_eq!(choose(&segments, 0, SIZE), Some(0..1));
+        segments[0].dead = 0;
+        assert_eq!(choose(&segments, 0, SIZE), Some(2..4));
+        segments[2].is_bad = true;
+        assert_eq!(choose(&segments, 0, SIZE), None);
+    }
+
+    #[test]
+    fn deletions_go_with_the_oldest_of_what_they_deleted() {
+        let segments = shares(&[(800, 0), (500, 300), (500, 300)]);
+        assert_eq!(choose(&segments, 100, SIZE), None);
+        assert_eq!(choose(&segments, 700, SIZE), Some(1..2));
+    }
+
+    #[test]
+    fn one_pack_is_bounded_in_records() {
+        let mut segments = shares(&[(0, 800); 10]);
+        segments.iter_mut().for_each(|it| it.rows = ROWS_MAX / 4);
+        assert_eq!(choose(&segments, 0, SIZE), Some(0..4));
     }
 
     #[test]

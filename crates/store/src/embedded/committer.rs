@@ -107,12 +107,15 @@ impl Committer {
 
     /// Serves until all senders are gone, then closes the log.
     pub(super) fn run(mut self) {
-        self.cleaning.look(&self.log);
+        self.look_after_cleaning();
         loop {
-            match self.requests.recv_timeout(self.patience()) {
-                Ok(request) => self.serve(request),
-                Err(RecvTimeoutError::Timeout) => self.tend(),
+            let done = match self.requests.recv_timeout(self.patience()) {
+                Ok(request) => guarded(|| self.serve(request)),
+                Err(RecvTimeoutError::Timeout) => guarded(|| self.tend()),
                 Err(RecvTimeoutError::Disconnected) => break,
+            };
+            if let Err(error) = done {
+                self.log.halt(error);
             }
         }
         self.log.close();
@@ -125,7 +128,8 @@ impl Committer {
 
     /// How long to wait for a request before the store is tended: not at all while there is garbage.
     fn patience(&self) -> Duration {
-        if self.read_index(Index::has_garbage) {
+        // A store that stands still forgets nothing.
+        if self.log.check_writable().is_ok() && self.read_index(Index::has_garbage) {
             Duration::ZERO
         } else {
             IDLE_INTERVAL
@@ -136,8 +140,15 @@ impl Committer {
         read(&self.index.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    fn look_after_cleaning(&self) {
+        let pinned_bytes = self.read_index(Index::pinned_bytes);
+        self.cleaning.look(&self.log, pinned_bytes);
+    }
+
     /// Carries out a request, and with it all transactions that wait behind it.
     fn serve(&mut self, first: Request) {
+        // While writes fail all the time nothing else looks after those who wait.
+        self.feed.leader.lose_patience();
         let mut batch = Batch::new();
         let mut bytes = 0;
         let mut next = Some(first);
@@ -230,8 +241,7 @@ impl Committer {
             revision: written.revision,
             compacted: written.compacted,
         };
-        let appended = guarded(|| self.tail.append(&mut self.frame, reached));
-        match appended {
+        match self.tail.append(&mut self.frame, reached) {
             Ok(()) => {
                 if due.is_some() {
                     self.ages.done(now);
@@ -268,7 +278,7 @@ impl Committer {
         due.into_iter().for_each(Answer::send);
         self.ages.note(self.started.elapsed(), written.revision);
         if any_droppable {
-            self.cleaning.look(&self.log);
+            self.look_after_cleaning();
         }
     }
 
@@ -289,6 +299,7 @@ impl Committer {
 
     /// What an idle committer does: looks after the history, and tries a full disk again.
     fn tend(&mut self) {
+        self.feed.leader.lose_patience();
         if self.log.check_writable().is_err() {
             return;
         }
@@ -298,14 +309,22 @@ impl Committer {
         self.ages.note(now, revision);
         let tended = match self.ages.due(now, revision, compacted) {
             Some(begin) => self.move_history_on(begin),
-            None => self.tail.cut_back(),
+            None => self.cut_back(),
         };
         if let Err(error) = tended {
             tracing::warn!("could not tend the log: {error}");
         }
         self.forget();
-        self.cleaning.look(&self.log);
-        self.feed.leader.lose_patience();
+        self.look_after_cleaning();
+    }
+
+    /// Takes away what a full disk has left; any other failure of the disk stops the store.
+    fn cut_back(&mut self) -> Result<()> {
+        let cut = self.tail.cut_back();
+        cut.map_err(|error| match error {
+            Error::StorageFull { .. } => error,
+            error => self.log.halt(error),
+        })
     }
 
     /// From now on the history begins here. Changes no entry.

@@ -69,8 +69,8 @@ impl Directory {
             _ => {}
         }
         create(&unfinished).map_err(FileError::io(&unfinished))?;
-        let filled =
-            fill(&Folder::new(&unfinished)).and_then(|()| put_in_place(&unfinished, &self.log()));
+        let folder = Folder::open(&unfinished).map_err(FileError::io(&unfinished))?;
+        let filled = fill(&folder).and_then(|()| put_in_place(&unfinished, &self.log()));
         filled.inspect_err(|_| {
             // It is ours and useless; what matters is why.
             let _ = fs::remove_dir_all(&unfinished);

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::file::{private, sync};
+use super::file::private;
 
 /// A place for files with names.
 pub trait Disk: Debug + Send + Sync + 'static {
@@ -43,11 +43,18 @@ pub trait DiskFile: Debug + Send + Sync {
 
 /// A folder of this machine.
 #[derive(Debug)]
-pub(super) struct Folder(PathBuf);
+pub(super) struct Folder {
+    path: PathBuf,
+    /// Open from the beginning: a process that has too many files open can still sync it.
+    handle: File,
+}
 
 impl Folder {
-    pub(super) fn new(path: &Path) -> Self {
-        Folder(path.to_owned())
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Folder {
+            path: path.to_owned(),
+            handle: File::open(path)?,
+        })
     }
 }
 
@@ -56,11 +63,11 @@ impl Disk for Folder {
         let name = |item: io::Result<fs::DirEntry>| {
             item.map(|item| item.file_name().to_string_lossy().into_owned())
         };
-        fs::read_dir(&self.0)?.map(name).collect()
+        fs::read_dir(&self.path)?.map(name).collect()
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        let file = private().open(self.0.join(name))?;
+        let file = private().open(self.path.join(name))?;
         Ok(Box::new(file))
     }
 
@@ -69,17 +76,17 @@ impl Disk for Folder {
         let file = options
             .create(true)
             .truncate(true)
-            .open(self.0.join(name))?;
+            .open(self.path.join(name))?;
         Ok(Box::new(file))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        fs::rename(self.0.join(from), self.0.join(to))?;
-        sync(&self.0)
+        fs::rename(self.path.join(from), self.path.join(to))?;
+        self.handle.sync_all()
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        fs::remove_file(self.0.join(name))
+        fs::remove_file(self.path.join(name))
     }
 }
 

@@ -33,11 +33,9 @@ pub(super) fn short(error: &Error) -> String {
 
 /// Runs what should never panic, and makes an error of it if it does: one thread writes for everybody, and nobody
 /// may wait for it in vain.
-pub(super) fn guarded<T>(run: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(super) fn guarded<T>(run: impl FnOnce() -> T) -> Result<T> {
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
-    outcome.unwrap_or_else(|_| {
-        Err(Error::Failed {
-            reason: "the committer met a state that should not exist".to_owned(),
-        })
+    outcome.map_err(|_| Error::Failed {
+        reason: "the store met a state that should not exist".to_owned(),
     })
 }

@@ -95,7 +95,7 @@ pub(super) fn private() -> OpenOptions {
     options
 }
 
-pub(super) fn sync(path: &Path) -> io::Result<()> {
+fn sync(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 

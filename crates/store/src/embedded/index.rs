@@ -8,7 +8,7 @@ use std::ops::Bound;
 
 use rhumb_meta::Revision;
 
-use super::log::Place;
+use super::log::{Place, deletion_bytes};
 use crate::types::prefix_end;
 use crate::{Error, Key, Range, Result};
 
@@ -60,6 +60,8 @@ pub(super) struct Garbage {
 pub(super) struct Index {
     keys: BTreeMap<Key, Versions>,
     ghosts: HashMap<Key, Ghost>,
+    /// What deletions take that only stay because of others, which nobody needs either.
+    pinned_bytes: u64,
     /// In the order in which it becomes removable.
     garbage: VecDeque<Garbage>,
     revision: u64,
@@ -71,6 +73,7 @@ impl Index {
         Index {
             keys: BTreeMap::new(),
             ghosts: HashMap::new(),
+            pinned_bytes: 0,
             garbage: VecDeque::new(),
             revision: 0,
             compacted: 0,
@@ -99,9 +102,10 @@ impl Index {
             None => {
                 let ghost = self.ghosts.remove(key);
                 // As the last one that was left it may go already.
-                droppable = ghost
-                    .filter(|ghost| ghost.records > 1)
-                    .map(|it| it.deletion);
+                if let Some(ghost) = ghost.filter(|ghost| ghost.records > 1) {
+                    self.pinned_bytes -= deletion_bytes(key);
+                    droppable = Some(ghost.deletion);
+                }
                 let versions = Versions {
                     latest: version,
                     older: None,
@@ -161,11 +165,13 @@ impl Index {
             deletion: place,
         };
         self.keys.remove(&key);
-        if ghost.records == 1 {
-            return Some(place);
+        let is_last = ghost.records == 1;
+        if !is_last {
+            self.pinned_bytes += deletion_bytes(&key);
         }
+        // Also if only the deletion is left: it counts when the key comes back before it is gone.
         self.ghosts.insert(key, ghost);
-        None
+        is_last.then_some(place)
     }
 
     /// Whether the log may do without a record, once it does without `dropped` other records of the key.
@@ -173,7 +179,8 @@ impl Index {
         if let Some(versions) = self.keys.get(key) {
             return !versions.hold(place);
         }
-        let needed = |ghost: &Ghost| ghost.deletion == place && ghost.records - dropped > 1;
+        let needed =
+            |ghost: &Ghost| ghost.deletion == place && ghost.records.saturating_sub(dropped) > 1;
         !self.ghosts.get(key).is_some_and(needed)
     }
 
@@ -181,16 +188,26 @@ impl Index {
     /// gone already.
     pub(super) fn dropped(&mut self, key: &str, count: u32) -> Option<Place> {
         if let Some(versions) = self.keys.get_mut(key) {
-            versions.records -= count;
+            versions.records = versions.records.saturating_sub(count);
             return None;
         }
         let ghost = self.ghosts.get_mut(key)?;
-        ghost.records -= count;
+        let was_pinned = ghost.records > 1;
+        ghost.records = ghost.records.saturating_sub(count);
         let Ghost { records, deletion } = *ghost;
         if records == 0 {
             self.ghosts.remove(key);
         }
-        (records == 1).then_some(deletion)
+        let is_free = was_pinned && records <= 1;
+        if is_free {
+            self.pinned_bytes -= deletion_bytes(key);
+        }
+        (is_free && records == 1).then_some(deletion)
+    }
+
+    /// What deletions take that only stay because of others, which nobody needs either.
+    pub(super) fn pinned_bytes(&self) -> u64 {
+        self.pinned_bytes
     }
 
     /// The current version of a key, unless it is deleted.
@@ -263,7 +280,12 @@ impl Versions {
         }
         let older = self.older.as_deref()?;
         let later = older.partition_point(|older| older.place.revision <= revision);
-        later.checked_sub(1).map(|last| older[last])
+        let found = older[later.checked_sub(1)?];
+        let next = older.get(later).copied().unwrap_or(self.latest);
+        // A key that was created anew had been deleted. If the log no longer has the deletion, the history begins
+        // after it.
+        let deleted = found.is_live() && next.created == next.place.revision;
+        (!deleted).then_some(found)
     }
 }
 
@@ -360,7 +382,31 @@ mod tests {
         assert_eq!(index.dropped("/x", 1), Some(fourth));
         assert!(index.can_do_without("/x", fourth, 0));
         assert_eq!(index.dropped("/x", 1), None);
-        assert!(index.ghosts.is_empty());
+        assert!(index.ghosts.is_empty() && index.pinned_bytes() == 0);
+    }
+
+    /// A deletion that is alone in the log counts as long as it is there.
+    #[test]
+    fn a_deletion_that_is_left_alone_counts_when_the_key_comes_back() {
+        let mut index = Index::new();
+        add(&mut index, "/x", 2, 0);
+        assert_eq!(compact(&mut index, 2), [2]);
+        put(&mut index, "/x", 3);
+        add(&mut index, "/x", 4, 0);
+        assert_eq!(compact(&mut index, 4), [3]);
+        assert_eq!(index.dropped("/x", 1), None, "the first deletion is gone");
+        assert!(!index.can_do_without("/x", at_revision(4), 0));
+        assert_eq!(index.dropped("/x", 1), Some(at_revision(4)));
+    }
+
+    #[test]
+    fn a_key_that_was_created_anew_had_been_deleted() {
+        let mut index = Index::new();
+        put(&mut index, "/x", 2);
+        // The log no longer has the deletion in between.
+        add(&mut index, "/x", 9, 9);
+        assert_eq!(at(&index, 8), []);
+        assert_eq!(at(&index, 9), [("/x".to_owned(), 9)]);
     }
 
     #[test]

@@ -44,6 +44,8 @@ struct State {
     count: u64,
     /// How far the reader of the leading stream is.
     dealt_with: Revision,
+    /// It has been waited for in vain, and is not until it asks for more.
+    hangs: bool,
     /// In the order of their revisions.
     held: VecDeque<(Revision, Instant, Answer)>,
 }
@@ -59,7 +61,15 @@ impl State {
     }
 
     fn lose_patience(&mut self, now: Instant) {
-        self.release(|_, since| now.duration_since(since) >= PATIENCE);
+        let overdue = |since: Instant| now.duration_since(since) >= PATIENCE;
+        if self
+            .held
+            .front()
+            .is_some_and(|(_, since, _)| overdue(*since))
+        {
+            self.hangs = true;
+            self.release(|_, _| true);
+        }
     }
 }
 
@@ -75,6 +85,7 @@ impl Leader {
         state.count += 1;
         state.leading = Some(state.count);
         state.dealt_with = Revision::ZERO;
+        state.hangs = false;
         state.count
     }
 
@@ -83,14 +94,17 @@ impl Leader {
         let mut state = self.state();
         if state.leading == Some(number) && state.dealt_with < revision {
             state.dealt_with = revision;
+            state.hangs = false;
             state.release(|written, _| written <= revision);
         }
     }
 
     /// This stream leads no longer.
     pub(super) fn give_up(&self, number: u64) {
-        if self.state().leading == Some(number) {
-            self.end();
+        let mut state = self.state();
+        if state.leading == Some(number) {
+            state.leading = None;
+            state.release(|_, _| true);
         }
     }
 
@@ -110,6 +124,9 @@ impl Leader {
         }
         let now = Instant::now();
         state.lose_patience(now);
+        if state.hangs {
+            return answers;
+        }
         let mut due = Vec::new();
         for answer in answers {
             match answer.result {

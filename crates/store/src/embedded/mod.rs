@@ -1,8 +1,8 @@
 //! The default backend: a log in a directory, no other process.
 //!
 //! One thread owns all writing ([`committer`]) and shares each sync among all who wait. Another one gives the room
-//! of what is no longer needed back ([`cleaner`]). Reads run beside them and never wait for them. Streams read from
-//! memory, or from the log when they lag.
+//! of what is no longer needed back ([`cleaner`]). Reads run beside them, and wait only for the moments in which the
+//! index is changed. Streams read from memory, or from the log when they lag.
 
 mod apply;
 mod backup;
@@ -124,8 +124,8 @@ impl Embedded {
         if !log.exists() {
             directory.create_empty_log()?;
         }
-        let loaded = log::load(Box::new(Folder::new(&log)));
-        let loaded = loaded.map_err(FileError::unreadable(&log))?;
+        let folder = Folder::open(&log).map_err(FileError::io(&log))?;
+        let loaded = log::load(Box::new(folder)).map_err(FileError::unreadable(&log))?;
         Self::start(loaded, options, Some(directory)).map_err(FileError::io(&log))
     }
 
@@ -177,7 +177,7 @@ impl Embedded {
     pub async fn close(mut self) {
         self.requests = None;
         if let Some(thread) = self.committer.take() {
-            // The committer catches panics of its own; there is nothing left to report at the end.
+            // There is nothing left to report at the end.
             let _ = tokio::task::spawn_blocking(|| thread.join()).await;
         }
     }

@@ -16,6 +16,7 @@ const PAGE_BYTES: usize = 4096;
 
 /// As a kernel reports it.
 const EIO: i32 = 5;
+const EMFILE: i32 = 24;
 
 /// A file, whatever its name.
 type Number = usize;
@@ -106,6 +107,33 @@ impl Image {
         }
     }
 
+    /// Carries out an operation; of a write only some sectors, in no order.
+    fn carry_out_in_parts(&mut self, operation: &Operation, random: &mut Random) {
+        const SECTOR_BYTES: usize = 512;
+        let Operation::Write {
+            file,
+            offset,
+            bytes,
+        } = operation
+        else {
+            return self.carry_out(operation, usize::MAX);
+        };
+        let mut start = 0;
+        while start < bytes.len() {
+            let end = ((offset + start) / SECTOR_BYTES + 1) * SECTOR_BYTES - offset;
+            let end = end.min(bytes.len());
+            if random.below(3) > 0 {
+                let sector = Operation::Write {
+                    file: *file,
+                    offset: offset + start,
+                    bytes: bytes[start..end].to_vec(),
+                };
+                self.carry_out(&sector, usize::MAX);
+            }
+            start = end;
+        }
+    }
+
     /// How many segments there are.
     pub(crate) fn segments(&self) -> usize {
         let is_segment = |name: &&String| name.ends_with(".log");
@@ -127,6 +155,14 @@ struct State {
     /// After this many syncs no write finds room, not even where there was one.
     syncs_until_full: Option<usize>,
     writes: usize,
+    /// How many of the coming renames happen, and then report that making them durable failed.
+    failing_renames: usize,
+    /// Only those that put a file in the place of another.
+    failing_replacements: usize,
+    /// How many of the coming files cannot be made, as the process has too many open.
+    failing_creates: usize,
+    /// A file of which a part cannot be read, ever.
+    bad_sector: Option<(String, usize)>,
 }
 
 /// A handle; clones are the same disk.
@@ -175,6 +211,39 @@ impl SimulatedDisk {
     /// Lets this many syncs pass, and then refuses every write for lack of room.
     pub(crate) fn be_full_after_syncs(&self, syncs: Option<usize>) {
         self.state().syncs_until_full = syncs;
+    }
+
+    /// Lets renames happen and then fail, as if the folder could not be synced for lack of room.
+    pub(crate) fn fail_renames_late(&self, count: usize) {
+        self.state().failing_renames = count;
+    }
+
+    /// The same, but only where a file takes the place of another.
+    pub(crate) fn fail_replacements_late(&self, count: usize) {
+        self.state().failing_replacements = count;
+    }
+
+    pub(crate) fn fail_creates(&self, count: usize) {
+        self.state().failing_creates = count;
+    }
+
+    /// From now on a byte of a file cannot be read.
+    pub(crate) fn break_sector(&self, name: &str, offset: usize) {
+        self.state().bad_sector = Some((name.to_owned(), offset));
+    }
+
+    pub(crate) fn bytes_used(&self) -> usize {
+        let state = self.state();
+        state
+            .image
+            .names
+            .values()
+            .map(|file| state.image.files[file].len())
+            .sum()
+    }
+
+    pub(crate) fn file_names(&self) -> Vec<String> {
+        self.state().image.names.keys().cloned().collect()
     }
 
     /// How often somebody has tried to write.
@@ -229,6 +298,10 @@ impl Disk for SimulatedDisk {
 
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         let mut state = self.state();
+        if state.failing_creates > 0 {
+            state.failing_creates -= 1;
+            return Err(io::Error::from_raw_os_error(EMFILE));
+        }
         let number = state.next_file;
         state.next_file += 1;
         state.carry_out(Operation::Create {
@@ -244,10 +317,19 @@ impl Disk for SimulatedDisk {
         if !state.image.names.contains_key(from) {
             return Err(io::ErrorKind::NotFound.into());
         }
+        let replaces = state.image.names.contains_key(to);
         state.carry_out(Operation::Rename {
             from: from.to_owned(),
             to: to.to_owned(),
         });
+        if state.failing_renames > 0 {
+            state.failing_renames -= 1;
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        if replaces && state.failing_replacements > 0 {
+            state.failing_replacements -= 1;
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         Ok(())
     }
 
@@ -281,6 +363,12 @@ impl DiskFile for SimulatedFile {
             return Err(io::Error::from_raw_os_error(EIO));
         }
         let offset = offset as usize;
+        if let Some((name, bad)) = &state.bad_sector
+            && state.image.names.get(name) == Some(&self.number)
+            && (offset..offset + out.len()).contains(bad)
+        {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
         let bytes = state.image.files[&self.number].get(offset..offset + out.len());
         out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
@@ -357,10 +445,11 @@ pub(crate) fn after_crash(
             Some(file) => synced.get(&file).is_some_and(|synced| position < *synced),
             None => !operation.is_about_names() || position < names_synced,
         };
-        match random.below(4) {
+        match random.below(5) {
             _ if durable => image.carry_out(operation, usize::MAX),
             0 => {}
             1 => image.carry_out(operation, random.below(PAGE_BYTES)),
+            2 => image.carry_out_in_parts(operation, random),
             _ => image.carry_out(operation, usize::MAX),
         }
     }

@@ -46,6 +46,8 @@ pub(super) struct Packed {
     pub(super) last: u64,
     pub(super) frames: u64,
     pub(super) compacted: u64,
+    /// It holds everything, and is no part of a store.
+    pub(super) is_backup: bool,
 }
 
 /// Why something is not the header of a segment that can be read.
@@ -70,6 +72,7 @@ impl Header {
             last: 0,
             frames: 0,
             compacted: 0,
+            is_backup: false,
         });
         let numbers = [
             self.salt,
@@ -77,7 +80,7 @@ impl Header {
             packed.last,
             packed.frames,
             packed.compacted,
-            u64::from(self.packed.is_some()),
+            u64::from(self.packed.is_some()) + u64::from(packed.is_backup),
         ];
         let mut out = [0; HEADER_BYTES];
         out[..8].copy_from_slice(MAGIC);
@@ -103,16 +106,18 @@ impl Header {
             return Err(BadHeader::OtherFormat(format));
         }
         let (salt, first) = (input.u64(), input.u64());
+        let (last, frames, compacted) = (input.u64(), input.u64(), input.u64());
+        let kind = input.u64();
         let packed = Packed {
-            last: input.u64(),
-            frames: input.u64(),
-            compacted: input.u64(),
+            last,
+            frames,
+            compacted,
+            is_backup: kind == 2,
         };
-        let is_packed = input.u64() != 0;
         Ok(Header {
             salt,
             first,
-            packed: is_packed.then_some(packed),
+            packed: (kind != 0).then_some(packed),
         })
     }
 }
@@ -174,11 +179,12 @@ impl Status {
     }
 }
 
-pub(super) const FRAME_BYTES: usize = 48;
+pub(super) const FRAME_BYTES: usize = 56;
 pub(super) const TABLE_ROW_BYTES: usize = 16;
-pub(super) const FRAME_MAGIC: [u8; 4] = *b"rhfr";
+const FRAME_MAGIC: [u8; 4] = *b"rhfr";
 
-/// The fixed part of a frame. Its checksum covers the table behind it as well.
+/// The fixed part of a frame. It has a checksum of its own: a start may have to look for it at many places, and must not
+/// believe lengths that are none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Frame {
     /// Frames of a segment are numbered from zero.
@@ -193,31 +199,40 @@ pub(super) struct Frame {
     pub(super) revision: u64,
     /// Where the history begins.
     pub(super) compacted: u64,
+    /// The checksum of the table.
+    pub(super) table_crc: u32,
 }
 
 impl Frame {
-    pub(super) fn encode(&self, salt: u64, table: &[u8]) -> [u8; FRAME_BYTES] {
+    pub(super) fn encode(&self, salt: u64) -> [u8; FRAME_BYTES] {
         let mut out = [0; FRAME_BYTES];
         out[..4].copy_from_slice(&FRAME_MAGIC);
         let small = [self.number, self.records, self.bytes, self.crc];
         for (place, number) in out[8..24].chunks_exact_mut(4).zip(small) {
             place.copy_from_slice(&number.to_le_bytes());
         }
-        let large = [self.before, self.revision, self.compacted];
+        let large = [
+            self.before,
+            self.revision,
+            self.compacted,
+            u64::from(self.table_crc),
+        ];
         for (place, number) in out[24..].chunks_exact_mut(8).zip(large) {
             place.copy_from_slice(&number.to_le_bytes());
         }
-        let crc = salted_crc(salt, &[&out[8..], table]);
+        let crc = salted_crc(salt, &[&out[8..]]);
         out[4..8].copy_from_slice(&crc.to_le_bytes());
         out
     }
 
-    /// Reads the fixed part. It can be trusted only once [`Frame::fits`] says so.
-    pub(super) fn decode(bytes: &[u8; FRAME_BYTES]) -> Option<Frame> {
+    pub(super) fn decode(bytes: &[u8; FRAME_BYTES], salt: u64) -> Option<Frame> {
         if bytes[..4] != FRAME_MAGIC {
             return None;
         }
-        let mut input = Numbers(&bytes[8..]);
+        let mut input = Numbers(&bytes[4..]);
+        if input.u32() != salted_crc(salt, &[&bytes[8..]]) {
+            return None;
+        }
         Some(Frame {
             number: input.u32(),
             records: input.u32(),
@@ -226,11 +241,8 @@ impl Frame {
             before: input.u64(),
             revision: input.u64(),
             compacted: input.u64(),
+            table_crc: input.u32(),
         })
-    }
-
-    pub(super) fn fits(bytes: &[u8; FRAME_BYTES], salt: u64, table: &[u8]) -> bool {
-        Numbers(&bytes[4..8]).u32() == salted_crc(salt, &[&bytes[8..], table])
     }
 
     pub(super) fn table_bytes(&self) -> usize {
@@ -318,8 +330,13 @@ mod tests {
             last: 9,
             frames: 3,
             compacted: 4,
+            is_backup: false,
         };
-        for packed in [None, Some(packed)] {
+        let backup = Packed {
+            is_backup: true,
+            ..packed
+        };
+        for packed in [None, Some(packed), Some(backup)] {
             let header = Header {
                 salt: draw(),
                 first: 7,
@@ -381,16 +398,12 @@ mod tests {
             before: 2,
             revision: 3,
             compacted: 1,
+            table_crc: 6,
         };
-        let bytes = frame.encode(8, &table);
-        assert_eq!(Frame::decode(&bytes), Some(frame));
-        assert!(Frame::fits(&bytes, 8, &table) && !Frame::fits(&bytes, 9, &table));
-        assert_eq!(frame.total_bytes(), 48 + 16 + 80);
-        for damaged in flipped(bytes) {
-            assert!(Frame::decode(&damaged).is_none() || !Frame::fits(&damaged, 8, &table));
-        }
-        for table in flipped(table) {
-            assert!(!Frame::fits(&bytes, 8, &table));
-        }
+        let bytes = frame.encode(8);
+        assert_eq!(Frame::decode(&bytes, 8), Some(frame));
+        assert_eq!(Frame::decode(&bytes, 9), None);
+        assert_eq!(frame.total_bytes(), (56 + 16 + 77u64).next_multiple_of(8));
+        assert!(flipped(bytes).all(|damaged| Frame::decode(&damaged, 8).is_none()));
     }
 }

@@ -74,11 +74,12 @@ impl FrameBuilder {
             before: position.before,
             revision: position.revision,
             compacted: position.compacted,
+            table_crc: salted_crc(salt, &[&self.table]),
         };
         let total = frame.total_bytes() as usize;
         out.clear();
         out.reserve(total);
-        out.extend_from_slice(&frame.encode(salt, &self.table));
+        out.extend_from_slice(&frame.encode(salt));
         out.extend_from_slice(&self.table);
         out.extend_from_slice(&self.records);
         out.resize(total, 0);

@@ -8,7 +8,7 @@ use super::format::{BadHeader, HEADER_BYTES, Header, Status};
 use super::record::{Head, Place};
 use super::scan::{Scanned, scan};
 use super::segment::Segment;
-use super::tail::{Reached, Tail};
+use super::tail::{self, Reached, Tail};
 use crate::embedded::disk::{Disk, DiskFile};
 use crate::embedded::index::{Index, Version};
 
@@ -72,8 +72,16 @@ pub(in crate::embedded) struct Loaded {
     /// Files that a crash has left, and that hold nothing.
     leftovers: Vec<String>,
     /// What the last segment was found to hold.
-    last: Scanned,
-    salt: u64,
+    last: Ending,
+    /// The one before it, if a crash kept it from saying that another follows.
+    unmarked: Option<Ending>,
+}
+
+/// How a segment that grew was found to end.
+#[derive(Debug)]
+pub(super) struct Ending {
+    pub(super) scanned: Scanned,
+    pub(super) salt: u64,
 }
 
 /// Reads the log that lies on a disk.
@@ -84,44 +92,59 @@ pub(in crate::embedded) fn load(disk: Box<dyn Disk>) -> Result<Loaded, Unreadabl
     names.retain(|name| name.ends_with(ENDING));
     names.sort_unstable();
     let mut reading = Reading::new();
-    let mut last = None;
+    let (mut last, mut before_last) = (None, None);
     for name in names {
         let file = disk
             .open(&name)
             .map_err(|error| Why::from(error).of(&name))?;
         let header = read_header(file.as_ref()).map_err(|why| why.of(&name))?;
+        if header.packed.is_some_and(|packed| packed.is_backup) {
+            return Err(Why::damaged("it is a backup, and no part of a store").of(&name));
+        }
         if header.first <= reading.packed_up_to {
             leftovers.push(name);
             continue;
         }
         let scanned = reading.take_in(&name, file, &header);
-        last = Some((scanned.map_err(|why| why.of(&name))?, header, name));
+        let scanned = scanned.map_err(|why| why.of(&name))?;
+        before_last = last.replace((scanned, header, name));
     }
     let missing = || Why::damaged("the segment that follows is missing");
     let (last, header, name) = last.ok_or_else(|| missing().of(&segment_name(2)))?;
     if header.packed.is_some() || matches!(last.status, Status::Continued { .. }) {
         return Err(missing().of(&name));
     }
-    Ok(reading.finish(disk, leftovers, last, header.salt))
+    let unmarked = before_last.filter(|(scanned, header, _)| {
+        header.packed.is_none() && !matches!(scanned.status, Status::Continued { .. })
+    });
+    let ending = |scanned, header: Header| Ending {
+        scanned,
+        salt: header.salt,
+    };
+    let mut loaded = reading.finish(disk, ending(last, header));
+    loaded.leftovers = leftovers;
+    loaded.unmarked = unmarked.map(|(scanned, header, _)| ending(scanned, header));
+    Ok(loaded)
 }
 
-/// Reads a single packed segment, such as a backup.
-pub(in crate::embedded) fn load_packed(
+/// Reads a backup.
+pub(in crate::embedded) fn load_backup(
     disk: Box<dyn Disk>,
     name: &str,
+    file: Box<dyn DiskFile>,
 ) -> Result<Loaded, Unreadable> {
     let read = || {
-        let file = disk.open(name)?;
         let header = read_header(file.as_ref())?;
-        if header.packed.is_none() {
+        if !header.packed.is_some_and(|packed| packed.is_backup) {
             return Err(Why::damaged("it is a part of a store, not a backup"));
         }
         let mut reading = Reading::new();
         let scanned = reading.take_in(name, file, &header)?;
-        Ok((reading, scanned, header.salt))
+        let salt = header.salt;
+        Ok((reading, Ending { scanned, salt }))
     };
-    let (reading, last, salt) = read().map_err(|why: Why| why.of(name))?;
-    Ok(reading.finish(disk, Vec::new(), last, salt))
+    let (reading, last) = read().map_err(|why: Why| why.of(name))?;
+    Ok(reading.finish(disk, last))
 }
 
 fn read_header(file: &dyn DiskFile) -> Result<Header, Why> {
@@ -196,13 +219,7 @@ impl Reading {
         }
     }
 
-    fn finish(
-        mut self,
-        disk: Box<dyn Disk>,
-        leftovers: Vec<String>,
-        last: Scanned,
-        salt: u64,
-    ) -> Loaded {
+    fn finish(mut self, disk: Box<dyn Disk>, last: Ending) -> Loaded {
         self.index.reached(self.revision, self.compacted);
         for place in self.index.forget(usize::MAX) {
             self.note_dead(place);
@@ -210,9 +227,9 @@ impl Reading {
         Loaded {
             log: Log::new(disk, self.segments),
             index: self.index,
-            leftovers,
+            leftovers: Vec::new(),
             last,
-            salt,
+            unmarked: None,
         }
     }
 }
@@ -231,7 +248,10 @@ impl Loaded {
             revision: self.index.revision().get(),
             compacted: self.index.compacted().get(),
         };
-        let tail = Tail::resume(&log, &self.last, self.salt, reached, segment_bytes)?;
+        if let Some(unmarked) = &self.unmarked {
+            tail::mark_continued(&log, unmarked);
+        }
+        let tail = Tail::resume(&log, &self.last, reached, segment_bytes)?;
         Ok((log, self.index, tail))
     }
 }

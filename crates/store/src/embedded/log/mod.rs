@@ -25,10 +25,10 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 pub(super) use format::FORMAT;
 pub(super) use frame::FrameBuilder;
-pub(super) use load::{FIRST_REVISION, Loaded, Unreadable, Why, load, load_packed, segment_name};
+pub(super) use load::{FIRST_REVISION, Loaded, Unreadable, Why, load, load_backup, segment_name};
 pub(super) use pack::PackWriter;
-pub(super) use record::{BadRecord, Body, Head, Place, Record};
-pub(super) use segment::Segment;
+pub(super) use record::{BadRecord, Body, Head, Place, Record, deletion_bytes};
+pub(super) use segment::{Row, Segment};
 pub(super) use tail::{Reached, Tail, make_first_segment};
 
 use super::disk::Disk;

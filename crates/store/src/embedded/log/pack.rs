@@ -102,12 +102,22 @@ impl PackWriter {
     }
 
     /// Writes the header, which makes it a segment, and makes all of it durable.
-    pub(in crate::embedded) fn finish(mut self, last: u64, compacted: u64) -> io::Result<Packed> {
+    pub(in crate::embedded) fn finish(self, last: u64, compacted: u64) -> io::Result<Packed> {
+        self.finish_as(last, compacted, false)
+    }
+
+    /// The same, for a file that holds a whole store as of a revision.
+    pub(in crate::embedded) fn finish_backup(self, revision: u64) -> io::Result<()> {
+        self.finish_as(revision, revision, true).map(|_| ())
+    }
+
+    fn finish_as(mut self, last: u64, compacted: u64, is_backup: bool) -> io::Result<Packed> {
         self.flush()?;
         self.header.packed = Some(format::Packed {
             last,
             frames: u64::from(self.frames),
             compacted,
+            is_backup,
         });
         let mut start = [0; FRAMES_OFFSET as usize];
         let header = self.header.encode();

@@ -202,6 +202,12 @@ impl<'a> Record<'a> {
     }
 }
 
+/// How long the record of a key's deletion is.
+pub(in crate::embedded) fn deletion_bytes(key: &str) -> u64 {
+    let body = Body::Delete;
+    Record { key, body }.encoded_len() as u64
+}
+
 fn head_crc(place: Place, rest: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&place.revision.to_le_bytes());

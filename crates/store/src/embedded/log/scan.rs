@@ -5,8 +5,8 @@
 //! which the status names, was damaged after it had been acknowledged.
 
 use super::format::{
-    FRAME_ALIGNMENT, FRAME_BYTES, FRAME_MAGIC, FRAMES_OFFSET, Frame, Header, STATUS_BYTES,
-    STATUS_OFFSETS, Status, TableRow, salted_crc,
+    FRAME_ALIGNMENT, FRAME_BYTES, FRAMES_OFFSET, Frame, Header, STATUS_BYTES, STATUS_OFFSETS,
+    Status, TableRow, salted_crc,
 };
 use super::load::Why;
 use super::record::{Head, Place};
@@ -122,7 +122,7 @@ impl<'a> Scan<'a> {
         }
         let mut fixed = [0; FRAME_BYTES];
         self.file.read(offset, &mut fixed)?;
-        let Some(frame) = Frame::decode(&fixed) else {
+        let Some(frame) = Frame::decode(&fixed, self.header.salt) else {
             return Ok(None);
         };
         let behind = (FRAME_BYTES + frame.table_bytes()) as u64;
@@ -131,7 +131,7 @@ impl<'a> Scan<'a> {
         }
         let mut table = vec![0; frame.table_bytes()];
         self.file.read(offset + FRAME_BYTES as u64, &mut table)?;
-        let intact = Frame::fits(&fixed, self.header.salt, &table);
+        let intact = salted_crc(self.header.salt, &[&table]) == frame.table_crc;
         Ok(intact.then_some(Found { frame, table }))
     }
 
@@ -184,17 +184,17 @@ impl<'a> Scan<'a> {
         let mut chunk = Vec::new();
         let mut offset = self.found.end + FRAME_ALIGNMENT;
         while offset < self.size {
-            chunk.resize(CHUNK_BYTES.min(self.size - offset) as usize, 0);
+            // With the beginning of what follows: a frame may begin at the end of a chunk.
+            let bytes = (CHUNK_BYTES + FRAME_BYTES as u64).min(self.size - offset);
+            chunk.resize(bytes as usize, 0);
             self.file.read(offset, &mut chunk)?;
-            let candidates = chunk
-                .chunks(FRAME_ALIGNMENT as usize)
-                .zip((offset..).step_by(FRAME_ALIGNMENT as usize))
-                .filter(|(start, _)| start.starts_with(&FRAME_MAGIC));
-            for (_, candidate) in candidates {
-                let found = self.frame_at(candidate)?;
-                if found.is_some_and(|found| found.frame.number >= self.found.frames) {
-                    return Ok(true);
-                }
+            let later = (0..CHUNK_BYTES as usize)
+                .step_by(FRAME_ALIGNMENT as usize)
+                .filter_map(|start| chunk.get(start..)?.first_chunk())
+                .filter_map(|fixed| Frame::decode(fixed, self.header.salt))
+                .any(|frame| frame.number >= self.found.frames);
+            if later {
+                return Ok(true);
             }
             offset += CHUNK_BYTES;
         }

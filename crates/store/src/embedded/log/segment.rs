@@ -1,7 +1,7 @@
 //! One file of the log, open to be read.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use super::record::Place;
@@ -58,6 +58,8 @@ pub(in crate::embedded) struct Segment {
     /// Of all records, and of those that nobody needs.
     record_bytes: AtomicU64,
     dead_bytes: AtomicU64,
+    /// A part of it cannot be read.
+    is_bad: AtomicBool,
 }
 
 impl Segment {
@@ -70,6 +72,7 @@ impl Segment {
             rows: RwLock::new(rows),
             record_bytes: AtomicU64::new(bytes),
             dead_bytes: AtomicU64::new(0),
+            is_bad: AtomicBool::new(false),
         }
     }
 
@@ -163,6 +166,19 @@ impl Segment {
 
     pub(in crate::embedded) fn dead_bytes(&self) -> u64 {
         self.dead_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Leaves it as it is, until the next start: a part of it cannot be read.
+    pub(in crate::embedded) fn note_bad(&self) {
+        self.is_bad.store(true, Ordering::Relaxed);
+    }
+
+    pub(in crate::embedded) fn is_bad(&self) -> bool {
+        self.is_bad.load(Ordering::Relaxed)
+    }
+
+    pub(in crate::embedded) fn row_count(&self) -> usize {
+        self.rows(<[Row]>::len)
     }
 
     /// What a packed copy of it would hold.

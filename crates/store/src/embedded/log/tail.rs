@@ -6,8 +6,7 @@ use std::sync::Arc;
 use super::Log;
 use super::format::{FRAMES_OFFSET, Header, STATUS_OFFSETS, Status};
 use super::frame::{FrameBuilder, Position};
-use super::load::{segment_name, unfinished_name};
-use super::scan::Scanned;
+use super::load::{Ending, segment_name, unfinished_name};
 use super::segment::Segment;
 use crate::embedded::disk::{Disk, DiskFile};
 use crate::embedded::fault::from_io;
@@ -52,22 +51,14 @@ impl Tail {
     /// Goes on where a log ends.
     pub(super) fn resume(
         log: &Arc<Log>,
-        last: &Scanned,
-        salt: u64,
+        last: &Ending,
         reached: Reached,
         segment_bytes: u64,
     ) -> io::Result<Self> {
         let segments = log.segments();
         let segment = segments.last().ok_or(io::ErrorKind::NotFound)?;
-        let mut growing = Growing {
-            segment: Arc::clone(segment),
-            salt,
-            end: last.end,
-            frames: last.frames,
-            size: last.end,
-            status_number: last.status_number,
-        };
-        growing.segment.file.set_size(last.end)?;
+        let mut growing = Growing::ending(segment, last);
+        growing.segment.file.set_size(growing.end)?;
         growing.write_status(Status::Open)?;
         growing.segment.file.sync()?;
         Ok(Tail {
@@ -94,8 +85,10 @@ impl Tail {
             compacted: reached.compacted,
         };
         builder.build(self.growing.salt, position, &mut self.buffer);
-        if self.growing.frames > 0 && self.growing.end_after(&self.buffer) > self.segment_bytes {
-            self.begin_segment()?;
+        // One that covers no revision yet would be followed by one of the same name.
+        let covers_any = self.reached.revision >= self.growing.segment.first;
+        let full = self.growing.end_after(&self.buffer) > self.segment_bytes;
+        if covers_any && full && self.begin_segment()? {
             let position = Position {
                 number: 0,
                 ..position
@@ -115,7 +108,7 @@ impl Tail {
 
     fn write_buffer(&mut self) -> Result<()> {
         let growing = &mut self.growing;
-        growing.make_room(self.buffer.len() as u64);
+        growing.make_room(self.buffer.len() as u64, self.segment_bytes);
         let file = &growing.segment.file;
         self.doubtful = true;
         if let Err(error) = file.write(growing.end, &self.buffer) {
@@ -158,14 +151,29 @@ impl Tail {
         Ok(())
     }
 
-    /// Begins a new segment, and says so in the old one.
-    fn begin_segment(&mut self) -> Result<()> {
-        let next = make_segment(self.log.disk(), self.reached.revision + 1);
-        let next = next.map_err(|error| from_io(&error))?;
+    /// Begins a new segment, and says so in the old one. If that is not possible now, the old one grows on. But if the
+    /// new one has its name, and nobody knows whether it keeps it, nothing may be written to the old one any more.
+    fn begin_segment(&mut self) -> Result<bool> {
+        let (disk, first) = (self.log.disk(), self.reached.revision + 1);
+        let next = match make_segment(disk, first) {
+            Ok(next) => next,
+            Err(error) => {
+                let is_there = match disk.names() {
+                    Ok(names) => names.contains(&segment_name(first)),
+                    Err(_) => true,
+                };
+                if is_there {
+                    let reason = format!("a new segment may be there or not: {error}");
+                    return Err(Error::Failed { reason });
+                }
+                tracing::warn!("could not begin a segment: {error}");
+                return Ok(false);
+            }
+        };
         self.growing.finish_with(|end| Status::Continued { end });
         self.log.push(Arc::clone(&next.segment));
         self.growing = next;
-        Ok(())
+        Ok(true)
     }
 
     /// Notes that nothing is missing if the log ends here.
@@ -176,19 +184,39 @@ impl Tail {
     }
 }
 
+/// Says in the segment before the last one that another follows.
+pub(super) fn mark_continued(log: &Log, ending: &Ending) {
+    if let [.., segment, _] = &log.segments()[..] {
+        Growing::ending(segment, ending).finish_with(|end| Status::Continued { end });
+    }
+}
+
 impl Growing {
+    /// As it was found.
+    fn ending(segment: &Arc<Segment>, Ending { scanned, salt }: &Ending) -> Self {
+        Growing {
+            segment: Arc::clone(segment),
+            salt: *salt,
+            end: scanned.end,
+            frames: scanned.frames,
+            size: scanned.end,
+            status_number: scanned.status_number,
+        }
+    }
+
     fn end_after(&self, frame: &[u8]) -> u64 {
         self.end + frame.len() as u64
     }
 
     /// Tries to make the file long enough for a frame and more. If there is no room for that, there may still be
     /// enough for the frame.
-    fn make_room(&mut self, bytes: u64) {
+    fn make_room(&mut self, bytes: u64, segment_bytes: u64) {
         let needed = self.end + bytes;
         if needed <= self.size {
             return;
         }
         let size = needed.next_multiple_of(GROWTH_BYTES);
+        let size = size.min(segment_bytes).max(needed);
         let zeros = vec![0; (size - self.end) as usize];
         if self.segment.file.write(self.end, &zeros).is_ok() {
             self.size = size;
