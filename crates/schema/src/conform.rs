@@ -52,13 +52,23 @@ fn conform_field(table: &Table, field: &Field, value: &mut Value) {
     if has_form(&field.shape) {
         conform_value(table, &field.shape, value);
     }
-    if field.emit == Emit::Always {
-        if value.is_null() {
-            *value = unset(table, field);
-        } else if !field.pointer && is_empty_collection(&field.shape, value) {
-            *value = Value::Null;
-        }
+    fill_in(table, field, value);
+}
+
+/// Says what is written for a field that is always written and says nothing. Answers whether it was one.
+#[inline]
+pub(crate) fn fill_in(table: &Table, field: &Field, value: &mut Value) -> bool {
+    if field.emit != Emit::Always {
+        return false;
     }
+    if value.is_null() {
+        *value = unset(table, field);
+    } else if !field.pointer && is_empty_collection(&field.shape, value) {
+        *value = Value::Null;
+    } else {
+        return false;
+    }
+    true
 }
 
 /// Whether a value can be of that shape and not yet in upstream's form.
@@ -85,12 +95,12 @@ pub(crate) fn is_left_out(field: &Field, value: &Value) -> bool {
 }
 
 /// Upstream's store does not tell an empty list or map from none.
-pub(crate) fn is_empty_collection(shape: &Shape, value: &Value) -> bool {
+fn is_empty_collection(shape: &Shape, value: &Value) -> bool {
     matches!(shape, Shape::List(_) | Shape::Map(_)) && is_empty(value)
 }
 
 /// What is written for a field that has no value.
-pub(crate) fn unset(table: &Table, field: &Field) -> Value {
+fn unset(table: &Table, field: &Field) -> Value {
     if field.pointer {
         Value::Null
     } else {

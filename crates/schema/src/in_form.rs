@@ -4,8 +4,7 @@
 use serde_json::Value;
 
 use crate::conform::{
-    add_unset, conform_value, has_form, is_empty_collection, is_left_out, leave_out, unset,
-    whole_zero,
+    add_unset, conform_value, fill_in, has_form, is_left_out, leave_out, whole_zero,
 };
 use crate::json::{write, write_field, write_object, write_text};
 use crate::{Emit, Object, Shape, Table, Type, TypeId};
@@ -49,14 +48,7 @@ fn write_known(table: &Table, of: &Type, at: usize, value: &mut Value, out: &mut
     out.extend_from_slice(of.keys.get(at));
     let begin_value = out.len();
     write_value(table, &field.shape, value, out);
-    if field.emit == Emit::Always {
-        if value.is_null() {
-            *value = unset(table, field);
-        } else if !field.pointer && is_empty_collection(&field.shape, value) {
-            *value = Value::Null;
-        } else {
-            return true;
-        }
+    if fill_in(table, field, value) {
         out.truncate(begin_value);
         write(value, out);
         return true;
