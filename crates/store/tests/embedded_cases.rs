@@ -5,11 +5,14 @@ mod simulated_disk;
 use std::time::{Duration, Instant};
 
 use rhumb_store::embedded::{Embedded, Options};
-use rhumb_store::{Error, Expect, Range, Revision, Store, Transaction};
+use rhumb_store::{ChangeStream, Error, Expect, Range, Revision, Store, Transaction};
 use simulated_disk::SimulatedDisk;
 use tokio::time::timeout;
 
 const SEGMENT_BYTES: u64 = 4096;
+
+/// Long enough for what does not wait.
+const MOMENT: Duration = Duration::from_millis(50);
 
 fn options() -> Options {
     Options {
@@ -47,6 +50,18 @@ async fn compact(store: &Embedded) {
     store.compact(now).await.expect("a compaction");
 }
 
+async fn has(store: &Embedded, key: &str) -> bool {
+    store.get(key).await.expect("a read").is_some()
+}
+
+/// A stream that leads, and whose reader asks for nothing any more.
+async fn hanging_reader(store: &Embedded) -> Box<dyn ChangeStream> {
+    let start = store.revision().await.expect("the revision");
+    let mut stream = store.lead("/", start).await.expect("a stream");
+    assert!(timeout(MOMENT, stream.next()).await.is_err());
+    stream
+}
+
 /// Ends the segment that grows: the next write is too large for it.
 async fn end_segment(store: &Embedded, name: &str) {
     put(store, &format!("/live/{name}"), 3000).await;
@@ -71,8 +86,7 @@ async fn a_segment_is_never_followed_by_one_of_the_same_name() {
     tokio::time::sleep(Duration::from_millis(2500)).await;
     rest(&disk).await;
     store.close().await;
-    let store = open(&disk).await;
-    assert!(store.get("/after").await.expect("a read").is_some());
+    assert!(has(&open(&disk).await, "/after").await);
 }
 
 /// One compaction at the beginning of a segment, as an idle store makes it by itself, and then a large write.
@@ -98,8 +112,7 @@ async fn a_compaction_and_a_large_write_in_a_new_segment() {
     put(&store, "/b", 2400).await;
     rest(&disk).await;
     store.close().await;
-    let store = open(&disk).await;
-    assert!(store.get("/large").await.expect("a read").is_some());
+    assert!(has(&open(&disk).await, "/large").await);
 }
 
 /// A deletion that is alone in the log counts when its key comes back.
@@ -134,13 +147,9 @@ async fn a_key_that_was_deleted_twice_stays_deleted() {
     put(&store, "/garbage", 10).await;
     compact(&store).await;
     rest(&disk).await;
-    assert!(store.get("/x").await.expect("a read").is_none());
+    assert!(!has(&store, "/x").await);
     store.close().await;
-    let store = open(&disk).await;
-    assert!(
-        store.get("/x").await.expect("a read").is_none(),
-        "it came back"
-    );
+    assert!(!has(&open(&disk).await, "/x").await, "it came back");
 }
 
 /// The deletion is packed away before what it deleted, and the key came back later.
@@ -190,12 +199,9 @@ async fn a_segment_whose_rename_failed_late_is_no_obstacle() {
 async fn a_writer_is_answered_also_when_the_store_stands_still() {
     let disk = SimulatedDisk::default();
     let store = open(&disk).await;
-    let start = store.revision().await.expect("the revision");
-    let mut hanging = store.lead("/", start).await.expect("a stream");
-    let moment = Duration::from_millis(50);
-    assert!(timeout(moment, hanging.next()).await.is_err());
+    let _hanging = hanging_reader(&store).await;
     let mut first = Box::pin(store.commit(Transaction::new().put("/a", "x", Expect::Any)));
-    assert!(timeout(moment, &mut first).await.is_err(), "it waits");
+    assert!(timeout(MOMENT, &mut first).await.is_err(), "it waits");
     disk.fail_syncs(true);
     let failed = store
         .commit(Transaction::new().put("/b", "x", Expect::Any))
@@ -210,12 +216,9 @@ async fn a_writer_is_answered_also_when_the_store_stands_still() {
 async fn a_writer_is_answered_also_while_others_are_refused() {
     let disk = SimulatedDisk::default();
     let store = open(&disk).await;
-    let start = store.revision().await.expect("the revision");
-    let mut hanging = store.lead("/", start).await.expect("a stream");
-    let moment = Duration::from_millis(50);
-    assert!(timeout(moment, hanging.next()).await.is_err());
+    let _hanging = hanging_reader(&store).await;
     let mut first = Box::pin(store.commit(Transaction::new().put("/a", "x", Expect::Any)));
-    assert!(timeout(moment, &mut first).await.is_err(), "it waits");
+    assert!(timeout(MOMENT, &mut first).await.is_err(), "it waits");
     disk.be_full_after_syncs(Some(0));
     let until = Instant::now() + Duration::from_secs(8);
     while Instant::now() < until {
@@ -439,13 +442,7 @@ async fn a_part_of_a_store_is_no_backup() {
 async fn a_reader_that_hangs_is_waited_for_once() {
     let disk = SimulatedDisk::default();
     let store = open(&disk).await;
-    let start = store.revision().await.expect("the revision");
-    let mut hanging = store.lead("/", start).await.expect("a stream");
-    assert!(
-        timeout(Duration::from_millis(50), hanging.next())
-            .await
-            .is_err()
-    );
+    let _hanging = hanging_reader(&store).await;
     put(&store, "/a", 1).await;
     let begun = Instant::now();
     for _ in 0..3 {

@@ -6,14 +6,13 @@
 use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::committer::SharedIndex;
-use super::fault::{damaged, from_io, guarded};
-use super::index::Index;
+use super::fault::{from_io, guarded, nameless};
+use super::index::SharedIndex;
 use super::log::{Head, Log, Row, Segment};
 use crate::{Error, Key, Result};
 
@@ -28,9 +27,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// The cleaner, as the committer knows it.
 pub(super) struct Cleaning {
+    cleaner: Arc<Cleaner>,
     wake: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
-    segment_bytes: u64,
 }
 
 impl Cleaning {
@@ -40,29 +39,25 @@ impl Cleaning {
         segment_bytes: u64,
     ) -> io::Result<Cleaning> {
         let (wake, woken) = sync_channel(1);
-        let cleaner = Cleaner {
+        let cleaner = Arc::new(Cleaner {
             log,
             index,
             segment_bytes,
-        };
+        });
+        let works = Arc::clone(&cleaner);
         let thread = std::thread::Builder::new().name("cleaner".to_owned());
-        let thread = thread.spawn(move || cleaner.run(&woken))?;
+        let thread = thread.spawn(move || works.run(&woken))?;
         Ok(Cleaning {
+            cleaner,
             wake: Some(wake),
             thread: Some(thread),
-            segment_bytes,
         })
     }
 
-    /// Wakes the cleaner if there is something to do. `pinned_bytes` are the index's.
-    pub(super) fn look(&self, log: &Log, pinned_bytes: u64) {
+    /// Wakes the cleaner if there is something to do.
+    pub(super) fn look(&self) {
         if let Some(wake) = &self.wake
-            && choose(
-                &Shares::of(&log.segments()),
-                pinned_bytes,
-                self.segment_bytes,
-            )
-            .is_some()
+            && self.cleaner.next_range().is_some()
         {
             // Full means that it is awake.
             let _ = wake.try_send(());
@@ -104,23 +99,26 @@ impl Cleaner {
     }
 
     fn clean(&self) -> Result<()> {
-        while self.goes_on() {
-            let shares = Shares::of(&self.log.segments());
-            let pinned_bytes = self.read_index(Index::pinned_bytes);
-            match choose(&shares, pinned_bytes, self.segment_bytes) {
-                Some(range) => self.pack(range)?,
-                None => break,
-            }
+        while self.goes_on()
+            && let Some(range) = self.next_range()
+        {
+            self.pack(range)?;
         }
         Ok(())
     }
 
-    fn goes_on(&self) -> bool {
-        !self.log.is_closed() && self.log.check_writable().is_ok()
+    /// Which segments are to be packed into one, if any.
+    fn next_range(&self) -> Option<Range<usize>> {
+        let pinned_bytes = self.index.read().pinned_bytes();
+        choose(
+            &Shares::of(&self.log.segments()),
+            pinned_bytes,
+            self.segment_bytes,
+        )
     }
 
-    fn read_index<T>(&self, read: impl FnOnce(&Index) -> T) -> T {
-        read(&self.index.read().unwrap_or_else(PoisonError::into_inner))
+    fn goes_on(&self) -> bool {
+        !self.log.is_closed() && self.log.check_writable().is_ok()
     }
 
     /// Puts a packed segment in place of these. The committer only adds segments behind them.
@@ -130,12 +128,12 @@ impl Cleaner {
         let dead_before = dead_bytes(old);
         let packed = self.copy(old, next.first() - 1);
         let (dropped, packed) = packed.inspect_err(|_| self.log.discard_packing(old))?;
-        self.read_index(|_| {
-            // While the committer cannot add to it. Some of what has died meanwhile was dropped already: that it counts
-            // does no harm.
-            packed.add_dead_bytes(dead_bytes(old) - dead_before);
-            self.log.show_packed(range, packed);
-        });
+        // While the committer cannot add to it. Some of what has died meanwhile was dropped already: that it counts does
+        // no harm.
+        let index = self.index.read();
+        packed.add_dead_bytes(dead_bytes(old) - dead_before);
+        self.log.replace(range, packed);
+        drop(index);
         self.note_dropped(dropped);
         self.log.remove_leftovers(old);
         Ok(())
@@ -156,7 +154,7 @@ impl Cleaner {
                 }
             }
         }
-        let compacted = self.read_index(Index::compacted);
+        let compacted = self.index.read().compacted();
         let packed = writer.finish(last, compacted.get()).map_err(io)?;
         // Nobody knows which file the next start finds: what is dropped from now on could come back with the other.
         let placed = self.log.place_packed(packed);
@@ -175,10 +173,9 @@ impl Cleaner {
         dropped: &mut Dropped,
     ) -> Result<Option<Vec<u8>>> {
         let (record, place) = (segment.record_at(row)?, row.place());
-        let head = Head::of(place, &record)
-            .map_err(|bad| damaged(&format!("revision {}", place.revision), bad.reason()))?;
+        let head = Head::of(place, &record).map_err(|bad| nameless(place, bad))?;
         let others = dropped.get(head.key).copied().unwrap_or(0);
-        if self.read_index(|index| index.can_do_without(head.key, place, others)) {
+        if self.index.read().can_do_without(head.key, place, others) {
             *dropped.entry(head.key.into()).or_default() += 1;
             return Ok(None);
         }
@@ -189,7 +186,7 @@ impl Cleaner {
     fn note_dropped(&self, dropped: Dropped) {
         let dropped: Vec<_> = dropped.into_iter().collect();
         for part in dropped.chunks(DROPPED_MAX) {
-            let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
+            let mut index = self.index.write();
             let droppable: Vec<_> = part
                 .iter()
                 .filter_map(|(key, count)| index.dropped(key, *count))

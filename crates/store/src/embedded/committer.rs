@@ -6,19 +6,19 @@
 //!
 //! While one batch is synced the next one gathers, so the cost of a sync is shared by all who wait for it.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use rhumb_meta::Revision;
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 
 use super::apply::Draft;
 use super::cleaner::Cleaning;
 use super::fault::guarded;
 use super::feed::Feed;
-use super::index::{Index, Version};
-use super::leader::Answer;
+use super::index::{Index, SharedIndex, Version};
+use super::leader::{Answer, Writer};
 use super::log::{FrameBuilder, Log, Reached, Tail};
 use super::retention::Ages;
 use crate::{ChangeSet, Error, Key, Result, Transaction};
@@ -39,18 +39,13 @@ const REFUSAL: Duration = Duration::from_millis(100);
 pub(super) enum Request {
     Commit {
         transaction: Transaction,
-        reply: oneshot::Sender<Result<Revision>>,
-        /// The request's share of the queue, given back when it is answered.
-        permit: OwnedSemaphorePermit,
+        writer: Writer,
     },
     Compact {
         revision: Revision,
         reply: oneshot::Sender<Result<()>>,
     },
 }
-
-/// The index, shared with readers. It shows only what is durable.
-pub(super) type SharedIndex = Arc<RwLock<Index>>;
 
 pub(super) struct Committer {
     log: Arc<Log>,
@@ -67,11 +62,7 @@ pub(super) struct Committer {
     refuse_until: Option<Instant>,
 }
 
-type Batch = Vec<(
-    Transaction,
-    oneshot::Sender<Result<Revision>>,
-    OwnedSemaphorePermit,
-)>;
+type Batch = Vec<(Transaction, Writer)>;
 
 /// What a write means for the index and the streams, once it is durable.
 #[derive(Default)]
@@ -107,7 +98,7 @@ impl Committer {
 
     /// Serves until all senders are gone, then closes the log.
     pub(super) fn run(mut self) {
-        self.look_after_cleaning();
+        self.cleaning.look();
         loop {
             let done = match self.requests.recv_timeout(self.patience()) {
                 Ok(request) => guarded(|| self.serve(request)),
@@ -129,20 +120,11 @@ impl Committer {
     /// How long to wait for a request before the store is tended: not at all while there is garbage.
     fn patience(&self) -> Duration {
         // A store that stands still forgets nothing.
-        if self.log.check_writable().is_ok() && self.read_index(Index::has_garbage) {
+        if self.log.check_writable().is_ok() && self.index.read().has_garbage() {
             Duration::ZERO
         } else {
             IDLE_INTERVAL
         }
-    }
-
-    fn read_index<T>(&self, read: impl FnOnce(&Index) -> T) -> T {
-        read(&self.index.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn look_after_cleaning(&self) {
-        let pinned_bytes = self.read_index(Index::pinned_bytes);
-        self.cleaning.look(&self.log, pinned_bytes);
     }
 
     /// Carries out a request, and with it all transactions that wait behind it.
@@ -156,11 +138,10 @@ impl Committer {
             match request {
                 Request::Commit {
                     transaction,
-                    reply,
-                    permit,
+                    writer,
                 } => {
                     bytes += transaction.size();
-                    batch.push((transaction, reply, permit));
+                    batch.push((transaction, writer));
                 }
                 Request::Compact { revision, reply } => {
                     self.commit(std::mem::take(&mut batch));
@@ -178,19 +159,16 @@ impl Committer {
 
     /// Carries out each transaction of the batch that can be, makes that durable and then visible.
     fn commit(&mut self, batch: Batch) {
-        let (mut answers, written) = match self.check_writable() {
-            Ok(()) => self.draft(batch),
-            Err(error) => return refuse(batch, &error),
-        };
+        if let Err(error) = self.check_writable() {
+            return tell_all(batch.into_iter().map(|(_, writer)| writer), &error);
+        }
+        let (mut answers, written) = self.draft(batch);
         if written.sets.is_empty() {
             let due = self.feed.leader.hold(answers);
             return due.into_iter().for_each(Answer::send);
         }
         if let Err(error) = self.write(written, &mut answers) {
-            for answer in answers {
-                let result = Err(error.clone());
-                Answer { result, ..answer }.send();
-            }
+            tell_all(answers.into_iter().map(|answer| answer.writer), &error);
         }
     }
 
@@ -206,13 +184,13 @@ impl Committer {
     }
 
     fn draft(&mut self, batch: Batch) -> (Vec<Answer>, Written) {
-        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
+        let index = self.index.read();
         let mut written = Written::beginning_at(&index);
         let segments = self.log.segments();
         self.frame.clear();
         let mut draft = Draft::new(&index, &segments, &mut self.frame);
         let mut answers = Vec::with_capacity(batch.len());
-        for (transaction, reply, permit) in batch {
+        for (transaction, writer) in batch {
             let next = written.revision + 1;
             let result = draft.apply(&transaction, next).map(|set| {
                 if let Some(set) = set {
@@ -221,11 +199,7 @@ impl Committer {
                 }
                 Revision::new(written.revision)
             });
-            answers.push(Answer {
-                result,
-                reply,
-                permit,
-            });
+            answers.push(Answer { result, writer });
         }
         written.added = draft.added;
         (answers, written)
@@ -261,7 +235,7 @@ impl Committer {
     /// Makes a durable write visible: first to reads, then to streams, then to its writers.
     fn show(&mut self, written: Written, answers: Vec<Answer>) {
         self.refuse_until = None;
-        let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
+        let mut index = self.index.write();
         let mut droppable = Vec::new();
         for (key, version) in &written.added {
             droppable.extend(index.add(key, *version));
@@ -278,12 +252,12 @@ impl Committer {
         due.into_iter().for_each(Answer::send);
         self.ages.note(self.started.elapsed(), written.revision);
         if any_droppable {
-            self.look_after_cleaning();
+            self.cleaning.look();
         }
     }
 
     fn compact(&mut self, revision: Revision) -> Result<()> {
-        let (current, compacted) = self.read_index(|index| (index.revision(), index.compacted()));
+        let (current, compacted) = self.index.read().bounds();
         if revision > current {
             return Err(Error::FutureRevision {
                 requested: revision,
@@ -304,8 +278,8 @@ impl Committer {
             return;
         }
         let now = self.started.elapsed();
-        let (revision, compacted) =
-            self.read_index(|index| (index.revision().get(), index.compacted().get()));
+        let (revision, compacted) = self.index.read().bounds();
+        let (revision, compacted) = (revision.get(), compacted.get());
         self.ages.note(now, revision);
         let tended = match self.ages.due(now, revision, compacted) {
             Some(begin) => self.move_history_on(begin),
@@ -315,7 +289,7 @@ impl Committer {
             tracing::warn!("could not tend the log: {error}");
         }
         self.forget();
-        self.look_after_cleaning();
+        self.cleaning.look();
     }
 
     /// Takes away what a full disk has left; any other failure of the disk stops the store.
@@ -330,13 +304,13 @@ impl Committer {
     /// From now on the history begins here. Changes no entry.
     fn move_history_on(&mut self, begin: u64) -> Result<()> {
         self.frame.clear();
-        let mut written = self.read_index(Written::beginning_at);
+        let mut written = Written::beginning_at(&self.index.read());
         written.compacted = begin;
         self.write(written, &mut Vec::new())
     }
 
     fn forget(&mut self) {
-        let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
+        let mut index = self.index.write();
         let droppable = index.forget(FORGOTTEN_MAX);
         self.log.note_dead(droppable);
     }
@@ -352,14 +326,6 @@ impl Written {
     }
 }
 
-fn refuse(batch: Batch, error: &Error) {
-    for (_, reply, permit) in batch {
-        let result = Err(error.clone());
-        let answer = Answer {
-            result,
-            reply,
-            permit,
-        };
-        answer.send();
-    }
+fn tell_all(writers: impl Iterator<Item = Writer>, error: &Error) {
+    writers.for_each(|writer| writer.tell(Err(error.clone())));
 }

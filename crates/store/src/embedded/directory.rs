@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use super::disk::{Disk, Folder};
 use super::file::{FileError, private, put_in_place, sync_parent};
-use super::log::{FIRST_REVISION, make_first_segment};
+use super::log::{FIRST_REVISION, is_segment, make_first_segment};
 
 const LOCK: &str = "LOCK";
 const LOG: &str = "log";
@@ -88,7 +88,7 @@ impl Directory {
 
 /// Makes an empty log on a disk that is new.
 pub(super) fn initialise_if_new(disk: &dyn Disk) -> io::Result<()> {
-    let is_new = !disk.names()?.iter().any(|name| name.ends_with(".log"));
+    let is_new = !disk.names()?.iter().any(|name| is_segment(name));
     if is_new {
         make_first_segment(disk, FIRST_REVISION + 1)?;
     }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::log::{BadRecord, Place};
 use crate::{Error, Result};
 
 /// Nothing is known to be wrong with the request: the disk is to blame.
@@ -18,6 +19,11 @@ pub(super) fn damaged(key: &str, reason: &str) -> Error {
         key: key.to_owned(),
         reason: reason.to_owned(),
     }
+}
+
+/// A record that does not even tell whose it is.
+pub(super) fn nameless(place: Place, bad: BadRecord) -> Error {
+    damaged(&format!("revision {}", place.revision), bad.reason())
 }
 
 /// What is wrong, without the advice, for messages that have advice of their own.

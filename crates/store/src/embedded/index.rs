@@ -5,12 +5,31 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use rhumb_meta::Revision;
 
 use super::log::{Place, deletion_bytes};
 use crate::types::prefix_end;
 use crate::{Error, Key, Range, Result};
+
+/// The index, shared with readers. It shows only what is durable.
+#[derive(Debug, Clone)]
+pub(super) struct SharedIndex(Arc<RwLock<Index>>);
+
+impl SharedIndex {
+    pub(super) fn new(index: Index) -> Self {
+        SharedIndex(Arc::new(RwLock::new(index)))
+    }
+
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, Index> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn write(&self) -> RwLockWriteGuard<'_, Index> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// One state of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +105,11 @@ impl Index {
 
     pub(super) fn compacted(&self) -> Revision {
         Revision::new(self.compacted)
+    }
+
+    /// Where the store is, and where its history begins.
+    pub(super) fn bounds(&self) -> (Revision, Revision) {
+        (self.revision(), self.compacted())
     }
 
     /// Takes in a change. Changes come in the order of their places. Answers which record may go from the log by

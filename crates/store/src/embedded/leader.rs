@@ -15,20 +15,32 @@ use crate::Result;
 /// A reader that takes longer is not waited for: what was written is durable.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Who waits for the outcome of a transaction.
+#[derive(Debug)]
+pub(super) struct Writer {
+    pub(super) reply: oneshot::Sender<Result<Revision>>,
+    /// Its share of the queue, given back when it is answered.
+    pub(super) permit: OwnedSemaphorePermit,
+}
+
+impl Writer {
+    pub(super) fn tell(self, result: Result<Revision>) {
+        drop(self.permit);
+        // A caller that gave up waiting does not undo its transaction.
+        let _ = self.reply.send(result);
+    }
+}
+
 /// What a writer will be told.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) result: Result<Revision>,
-    pub(super) reply: oneshot::Sender<Result<Revision>>,
-    /// The writer's share of the queue, given back when it is answered.
-    pub(super) permit: OwnedSemaphorePermit,
+    pub(super) writer: Writer,
 }
 
 impl Answer {
     pub(super) fn send(self) {
-        drop(self.permit);
-        // A caller that gave up waiting does not undo its transaction.
-        let _ = self.reply.send(self.result);
+        self.writer.tell(self.result);
     }
 }
 
@@ -160,14 +172,8 @@ mod tests {
         let (reply, answered) = oneshot::channel();
         let permit = Arc::new(Semaphore::new(1)).try_acquire_owned();
         let permit = permit.expect("a permit");
-        (
-            Answer {
-                result,
-                reply,
-                permit,
-            },
-            answered,
-        )
+        let writer = Writer { reply, permit };
+        (Answer { result, writer }, answered)
     }
 
     /// Hands an answer in, and tells whether it was sent at once.

@@ -21,7 +21,7 @@ mod retention;
 
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, RwLock, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 use async_trait::async_trait;
@@ -40,6 +40,8 @@ use committer::{Committer, Request};
 use directory::Directory;
 use disk::Folder;
 use feed::{Feed, Stream};
+use index::SharedIndex;
+use leader::Writer;
 use log::{Loaded, Unreadable, Why};
 use read::Reader;
 use retention::Ages;
@@ -145,13 +147,12 @@ impl Embedded {
     fn start(loaded: Loaded, options: &Options, directory: Option<Directory>) -> io::Result<Self> {
         let (log, index, tail) = loaded.writable(options.segment_bytes)?;
         let feed = Arc::new(Feed::new(index.revision(), options.recent_changes_bytes));
-        let index = Arc::new(RwLock::new(index));
-        let cleaning =
-            Cleaning::start(Arc::clone(&log), Arc::clone(&index), options.segment_bytes)?;
+        let index = SharedIndex::new(index);
+        let cleaning = Cleaning::start(Arc::clone(&log), index.clone(), options.segment_bytes)?;
         let (requests, receiver) = mpsc::channel();
         let committer = Committer::new(
             (Arc::clone(&log), tail),
-            Arc::clone(&index),
+            index.clone(),
             Arc::clone(&feed),
             receiver,
             Ages::new(options.retention),
@@ -246,10 +247,10 @@ impl Store for Embedded {
             .await
             .map_err(|_| Error::Closed)?;
         let (reply, answer) = oneshot::channel();
+        let writer = Writer { reply, permit };
         self.send(Request::Commit {
             transaction,
-            reply,
-            permit,
+            writer,
         })?;
         answer.await.map_err(|_| Error::Closed)?
     }

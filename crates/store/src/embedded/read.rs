@@ -1,13 +1,12 @@
 //! Reads beside the committer: the index and the segments of one moment, taken together.
 
 use std::num::NonZero;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use rhumb_meta::Revision;
 
-use super::committer::SharedIndex;
-use super::fault::damaged;
-use super::index::Index;
+use super::fault::{damaged, nameless};
+use super::index::{Index, SharedIndex};
 use super::log::{self, BadRecord, Head, Log, Place, Record, Segments};
 use crate::{Change, ChangeSet, Entry, Error, Key, Page, Range, Result};
 
@@ -46,25 +45,23 @@ impl Reader {
 
     /// Where the history begins.
     pub(super) fn compacted(&self) -> Revision {
-        self.with_index(Index::compacted)
-    }
-
-    fn with_index<T>(&self, read: impl FnOnce(&Index) -> T) -> T {
-        read(&self.index.read().unwrap_or_else(PoisonError::into_inner))
+        self.index.read().compacted()
     }
 
     /// The current entry of one key.
     pub(super) fn entry(&self, key: &str) -> Result<Option<Entry>> {
-        let found = self.with_index(|index| {
-            let version = index.latest(key)?;
-            Some((version.place, self.log.segments()))
-        });
-        let entry = |(place, segments): (Place, Segments)| entry_at(&segments, &key.into(), place);
-        found.map(entry).transpose()
+        let index = self.index.read();
+        let Some(version) = index.latest(key) else {
+            return Ok(None);
+        };
+        let segments = self.log.segments();
+        drop(index);
+        entry_at(&segments, &key.into(), version.place).map(Some)
     }
 
     pub(super) fn contents(&self, range: &Range<'_>) -> Result<Contents> {
-        self.with_index(|index| Contents::of(range, index, self.log.segments()))
+        let index = self.index.read();
+        Contents::of(range, &index, self.log.segments())
     }
 
     /// The changes below `prefix` after a revision: not much more than `bytes_max` of the log is looked
@@ -75,8 +72,9 @@ impl Reader {
         after: Revision,
         bytes_max: usize,
     ) -> Result<(Vec<ChangeSet>, Revision)> {
-        let moment = |index: &Index| (index.revision(), index.compacted(), self.log.segments());
-        let (current, oldest, segments) = self.with_index(moment);
+        let index = self.index.read();
+        let ((current, oldest), segments) = (index.bounds(), self.log.segments());
+        drop(index);
         if after < oldest {
             return Err(Error::Compacted {
                 requested: after,
@@ -176,7 +174,7 @@ impl<'a> Collected<'a> {
         }
         let named = |bad: BadRecord| match Head::of(place, bytes) {
             Ok(head) => damaged(head.key, bad.reason()),
-            Err(_) => damaged(&format!("revision {}", place.revision), bad.reason()),
+            Err(_) => nameless(place, bad),
         };
         let record = Record::decode(place, bytes).map_err(named)?;
         if record.key.starts_with(self.prefix) {

@@ -19,6 +19,10 @@ pub(in crate::embedded) const FIRST_REVISION: u64 = 1;
 const ENDING: &str = ".log";
 const UNFINISHED: &str = ".new";
 
+pub(in crate::embedded) fn is_segment(name: &str) -> bool {
+    name.ends_with(ENDING)
+}
+
 pub(in crate::embedded) fn segment_name(first: u64) -> String {
     format!("{first:020}{ENDING}")
 }
@@ -89,7 +93,7 @@ pub(in crate::embedded) fn load(disk: Box<dyn Disk>) -> Result<Loaded, Unreadabl
     let names = disk.names().map_err(|error| Why::from(error).of(""))?;
     let (mut names, mut leftovers) = (names, Vec::new());
     leftovers.extend(names.extract_if(.., |name| name.ends_with(UNFINISHED)));
-    names.retain(|name| name.ends_with(ENDING));
+    names.retain(|name| is_segment(name));
     names.sort_unstable();
     let mut reading = Reading::new();
     let (mut last, mut before_last) = (None, None);

@@ -25,7 +25,9 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 pub(super) use format::FORMAT;
 pub(super) use frame::FrameBuilder;
-pub(super) use load::{FIRST_REVISION, Loaded, Unreadable, Why, load, load_backup, segment_name};
+pub(super) use load::{
+    FIRST_REVISION, Loaded, Unreadable, Why, is_segment, load, load_backup, segment_name,
+};
 pub(super) use pack::PackWriter;
 pub(super) use record::{BadRecord, Body, Head, Place, Record, deletion_bytes};
 pub(super) use segment::{Row, Segment};
@@ -70,7 +72,7 @@ impl Log {
     }
 
     /// Puts a packed segment in place of those that it holds the rest of.
-    fn replace(&self, range: Range<usize>, packed: Arc<Segment>) {
+    pub(super) fn replace(&self, range: Range<usize>, packed: Arc<Segment>) {
         self.change(|segments| {
             segments.splice(range, [packed]);
         });

@@ -1,7 +1,6 @@
 //! Writes packed segments: copies of what is still needed, backups, restored stores.
 
 use std::io;
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::Log;
@@ -158,11 +157,6 @@ impl Log {
         self.disk.rename(&unfinished_name(packed.first), &name)?;
         let Packed { file, first, rows } = packed;
         Ok(Arc::new(Segment::new(name, first, file, rows)))
-    }
-
-    /// Shows a packed copy to readers.
-    pub(in crate::embedded) fn show_packed(&self, range: Range<usize>, packed: Arc<Segment>) {
-        self.replace(range, packed);
     }
 
     /// Removes the files that a packed copy has made superfluous; the first has been replaced.
