@@ -17,6 +17,9 @@ const HARD: usize = 40;
 /// So many answers after which a server is killed: it has begun, and is far from the end.
 const BEGUN: usize = 4;
 
+/// Requests that are under way when a server is killed, at least.
+const CAUGHT: usize = 20;
+
 /// Requests that a server may get beyond those of the crowd until it is killed.
 const LATE_MAX: usize = 500;
 
@@ -59,6 +62,12 @@ async fn rush_into_a_crash(
         if created.len() >= BEGUN
             && let Some(kill) = kill.take()
         {
+            // It may have answered all it had by now, so it gets more, and is killed as soon as they are under way.
+            for more in 0..CAUGHT {
+                let pod = pod(&format!("caught-{round}-{more}"));
+                create(&mut creations, victim, pod);
+            }
+            tokio::task::yield_now().await;
             kill();
         }
         // As long as it lives it has something to do, so that it is always killed amid that.
