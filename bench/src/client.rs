@@ -101,10 +101,15 @@ impl Endpoint {
         Ok(Connection { endpoint, sender })
     }
 
-    /// A watch on a connection of its own.
+    /// A watch on a connection of its own, which ends with it.
     pub(crate) async fn watch(&self, path: &str, http: Http) -> Result<Incoming> {
+        self.connect_to_watch(http).await?.watch(path).await
+    }
+
+    /// A connection for one watch after the other.
+    pub(crate) async fn connect_to_watch(&self, http: Http) -> Result<WatchConnection> {
         let socket = TcpStream::connect((&*self.host, self.port)).await?;
-        self.watch_on(socket, path, http).await
+        self.watch_on(socket, http).await
     }
 
     /// A watch whose client has next to no room: when it does not read, the server soon cannot send.
@@ -118,33 +123,31 @@ impl Endpoint {
             false => TcpSocket::new_v6()?,
         };
         socket.set_recv_buffer_size(STALLED_RECEIVE_BYTES)?;
-        self.watch_on(socket.connect(address).await?, path, http)
-            .await
+        let socket = socket.connect(address).await?;
+        self.watch_on(socket, http).await?.watch(path).await
     }
 
-    async fn watch_on(&self, socket: TcpStream, path: &str, http: Http) -> Result<Incoming> {
-        let request = self.request(http, Method::GET, path, JSON, Bytes::new())?;
-        let answer = match http {
+    async fn watch_on(&self, socket: TcpStream, http: Http) -> Result<WatchConnection> {
+        let sender = match http {
             Http::One => {
                 let stream = TokioIo::new(self.secure(socket, &self.http1).await?);
-                let (mut sender, connection) = http1::handshake(stream).await?;
+                let (sender, connection) = http1::handshake(stream).await?;
                 tokio::spawn(connection);
-                sender.send_request(request).await?
+                WatchSender::One(sender)
             }
             Http::Two => {
                 let stream = TokioIo::new(self.secure(socket, &self.http2).await?);
-                let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
+                let (sender, connection) = http2::Builder::new(TokioExecutor::new())
                     .initial_stream_window_size(STREAM_WINDOW_BYTES)
                     .initial_connection_window_size(STREAM_WINDOW_BYTES)
                     .handshake(stream)
                     .await?;
                 tokio::spawn(connection);
-                sender.send_request(request).await?
+                WatchSender::Two(sender)
             }
         };
-        let (parts, body) = answer.into_parts();
-        ensure!(parts.status.is_success(), "{path}: {}", parts.status);
-        Ok(body)
+        let endpoint = self.clone();
+        Ok(WatchConnection { endpoint, sender })
     }
 
     async fn secure(
@@ -178,6 +181,40 @@ impl Endpoint {
             .header("content-type", content_type)
             .body(Full::new(body))?;
         Ok(request)
+    }
+}
+
+/// A connection that has one watch at a time.
+pub(crate) struct WatchConnection {
+    endpoint: Endpoint,
+    sender: WatchSender,
+}
+
+enum WatchSender {
+    One(http1::SendRequest<Full<Bytes>>),
+    Two(http2::SendRequest<Full<Bytes>>),
+}
+
+impl WatchConnection {
+    /// Begins a watch, after the one before it has ended.
+    pub(crate) async fn watch(&mut self, path: &str) -> Result<Incoming> {
+        let request = |http| {
+            self.endpoint
+                .request(http, Method::GET, path, JSON, Bytes::new())
+        };
+        let answer = match &mut self.sender {
+            WatchSender::One(sender) => {
+                sender.ready().await.context("the connection ended")?;
+                sender.send_request(request(Http::One)?).await?
+            }
+            WatchSender::Two(sender) => {
+                sender.ready().await.context("the connection ended")?;
+                sender.send_request(request(Http::Two)?).await?
+            }
+        };
+        let (parts, body) = answer.into_parts();
+        ensure!(parts.status.is_success(), "{path}: {}", parts.status);
+        Ok(body)
     }
 }
 

@@ -16,7 +16,7 @@ fn seen(kind: Kind, pod: u32, app: Option<u32>, version: u64) -> Seen {
 fn stream(seen: &[Seen]) -> Stream {
     Stream {
         seen: seen.to_vec(),
-        end: None,
+        ..Stream::default()
     }
 }
 

@@ -13,7 +13,7 @@ use super::churn;
 use super::event::Kind;
 use super::history::{self, History};
 use super::load::{self, Deliveries};
-use super::watchers::{self, Watchers};
+use super::watchers::{self, Stream, Watchers};
 use crate::client::Connection;
 use crate::pods;
 use crate::servers::{self, Program, Server, Usage};
@@ -38,6 +38,8 @@ pub(super) struct Round {
     pub(super) per_second: f64,
     /// Events that watchers were told.
     pub(super) events: usize,
+    /// How often the server ended a watch, and its watcher went on where it was.
+    pub(super) resumed: usize,
     /// With churn: how often a watcher was told how far it is.
     pub(super) bookmarks: usize,
     pub(super) deliveries: Option<Deliveries>,
@@ -64,6 +66,7 @@ impl Round {
             changes: arguments.pods,
             per_second: 0.0,
             events: 0,
+            resumed: 0,
             bookmarks: 0,
             deliveries: None,
             stalled: None,
@@ -120,10 +123,7 @@ impl Round {
         stage.wait_for(told + created.len()).await;
         let streams = stage.watchers.streams();
         let deliveries = Deliveries::count(&created, &streams);
-        for (watcher, stream) in streams.iter().enumerate() {
-            let end = stream.end.iter();
-            self.note(end.map(|end| format!("the watch of watcher {watcher} ended: {end}")));
-        }
+        self.note_ends(&streams);
         if !deliveries.all_right() {
             let Deliveries {
                 missed,
@@ -136,6 +136,18 @@ impl Round {
             )]);
         }
         Ok((deliveries, load::sent_per_second(&created)))
+    }
+
+    /// A server that keeps up ends no watch.
+    fn note_ends(&mut self, streams: &[Stream]) {
+        self.resumed = streams.iter().map(|stream| stream.resumed).sum();
+        for (watcher, stream) in streams.iter().enumerate() {
+            let end = stream.end.iter();
+            self.note(end.map(|end| format!("the watch of watcher {watcher} ended: {end}")));
+        }
+        if self.resumed > 0 {
+            self.note([format!("watches were begun anew {} times", self.resumed)]);
+        }
     }
 
     async fn churn(&mut self, stage: &Stage<'_>, before: Cpu) -> Result<()> {
@@ -160,6 +172,7 @@ impl Round {
         self.events = stage.watchers.events();
         self.note(history.problems(&changes));
         let streams = stage.watchers.streams();
+        self.note_ends(&streams);
         let lines = streams.iter().flat_map(|stream| &stream.seen);
         self.bookmarks = lines.filter(|seen| seen.kind == Kind::Bookmark).count();
         let pairs = streams.iter().zip(&due).enumerate();

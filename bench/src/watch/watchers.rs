@@ -1,5 +1,7 @@
-//! Many watchers, each on a connection of its own, and what each was told.
+//! Many watchers, each on a connection of its own, and what each was told. One whose watch the server ends goes on
+//! where it was, as clients do.
 
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,7 +11,7 @@ use hyper::body::Incoming;
 use tokio::task::JoinSet;
 
 use super::event::{self, Kind, Lines, Seen};
-use crate::client::{Endpoint, Http};
+use crate::client::{Endpoint, Http, WatchConnection};
 use crate::pods;
 
 /// How many connections are opened at a time: a handshake takes CPU time, not waiting.
@@ -25,8 +27,24 @@ const QUIET: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stream {
     pub(super) seen: Vec<Seen>,
-    /// Why it ended, which no watch should while it is needed.
+    /// How often the server ended it, and it went on.
+    pub(super) resumed: usize,
+    /// Why it ended for good, which no watch should while it is needed.
     pub(super) end: Option<String>,
+}
+
+/// What a watcher asks for, but for the version.
+#[derive(Clone)]
+struct Asked {
+    path: String,
+    since: String,
+}
+
+impl Asked {
+    fn path_since(&self, version: &str) -> String {
+        let Asked { path, .. } = self;
+        format!("{path}watch=true&allowWatchBookmarks=true&resourceVersion={version}")
+    }
 }
 
 /// What all watchers were told.
@@ -64,11 +82,14 @@ impl Watchers {
         version: &str,
         http: Http,
     ) -> Result<Self> {
-        let path = |app: usize| {
+        let asked = |app: usize| {
             let (collection, selector) = (pods::collection(app), pods::selector(app));
-            format!("{collection}?{}&{selector}", parameters(version))
+            Asked {
+                path: format!("{collection}?{selector}&"),
+                since: version.to_owned(),
+            }
         };
-        Self::open_all(endpoint, (0..apps).map(path).collect(), http).await
+        Self::open_all(endpoint, (0..apps).map(asked).collect(), http).await
     }
 
     /// A watcher of all pods there are.
@@ -77,36 +98,35 @@ impl Watchers {
         version: &str,
         http: Http,
     ) -> Result<Self> {
-        let path = format!("/api/v1/pods?{}", parameters(version));
-        Self::open_all(endpoint, vec![path], http).await
+        Self::open_all(endpoint, vec![of_all(version)], http).await
     }
 
-    async fn open_all(endpoint: &Endpoint, paths: Vec<String>, http: Http) -> Result<Self> {
-        let streams = paths.iter().map(|_| Mutex::default()).collect();
+    async fn open_all(endpoint: &Endpoint, asked: Vec<Asked>, http: Http) -> Result<Self> {
+        let streams = asked.iter().map(|_| Mutex::default()).collect();
         let journal = Arc::new(Journal {
             streams,
             ..Journal::default()
         });
-        let (paths, next) = (Arc::new(paths), Arc::new(AtomicUsize::new(0)));
+        let (asked, next) = (Arc::new(asked), Arc::new(AtomicUsize::new(0)));
         let mut openers = JoinSet::new();
         for _ in 0..OPENERS {
-            let (endpoint, paths, next) = (endpoint.clone(), paths.clone(), next.clone());
+            let (endpoint, asked, next) = (endpoint.clone(), asked.clone(), next.clone());
             openers.spawn(async move {
-                let mut bodies = Vec::new();
+                let mut opened = Vec::new();
                 loop {
                     let watcher = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(path) = paths.get(watcher) else {
-                        return anyhow::Ok(bodies);
+                    let Some(asked) = asked.get(watcher) else {
+                        return anyhow::Ok(opened);
                     };
-                    let body = endpoint.watch(path, http).await;
-                    bodies.push((watcher, body.with_context(|| format!("watcher {watcher}"))?));
+                    let open = Reading::open(&endpoint, http, asked.clone()).await;
+                    opened.push((watcher, open.with_context(|| format!("watcher {watcher}"))?));
                 }
             });
         }
         let mut readers = JoinSet::new();
         while let Some(opened) = openers.join_next().await {
-            for (watcher, body) in opened?? {
-                readers.spawn(read(body, watcher, journal.clone()));
+            for (watcher, reading) in opened?? {
+                readers.spawn(reading.read(watcher, journal.clone()));
             }
         }
         Ok(Self {
@@ -153,26 +173,55 @@ impl Watchers {
     }
 }
 
-fn parameters(version: &str) -> String {
-    format!("watch=true&allowWatchBookmarks=true&resourceVersion={version}")
+fn of_all(version: &str) -> Asked {
+    Asked {
+        path: "/api/v1/pods?".into(),
+        since: version.to_owned(),
+    }
 }
 
-async fn read(body: Incoming, watcher: usize, journal: Arc<Journal>) {
-    let end = match read_lines(body, watcher, &journal).await {
-        Ok(()) => "the server ended it".into(),
-        Err(problem) => format!("{problem:#}"),
-    };
-    journal.edit(watcher, |stream| stream.end = Some(end));
+/// A watcher that reads.
+struct Reading {
+    connection: WatchConnection,
+    asked: Asked,
+    lines: Lines,
 }
 
-async fn read_lines(body: Incoming, watcher: usize, journal: &Journal) -> Result<()> {
-    let mut lines = Lines::new(body);
-    let each = |line: &[u8]| {
-        journal.note(watcher, event::parse(line, Instant::now())?);
-        Ok(())
-    };
-    while lines.next(each).await? {}
-    Ok(())
+impl Reading {
+    async fn open(endpoint: &Endpoint, http: Http, asked: Asked) -> Result<Self> {
+        let mut connection = endpoint.connect_to_watch(http).await?;
+        let body = connection.watch(&asked.path_since(&asked.since)).await?;
+        Ok(Self {
+            connection,
+            asked,
+            lines: Lines::new(body),
+        })
+    }
+
+    async fn read(mut self, watcher: usize, journal: Arc<Journal>) {
+        let Err(end) = self.read_on(watcher, &journal).await;
+        journal.edit(watcher, |stream| stream.end = Some(format!("{end:#}")));
+    }
+
+    /// Reads until the watch cannot go on, and says why.
+    async fn read_on(&mut self, watcher: usize, journal: &Journal) -> Result<Infallible> {
+        loop {
+            let each = |line: &[u8]| {
+                journal.note(watcher, event::parse(line, Instant::now())?);
+                Ok(())
+            };
+            while self.lines.next(each).await? {}
+            let last = journal.edit(watcher, |stream| {
+                stream.resumed += 1;
+                stream.seen.last().map(|seen| seen.version.to_string())
+            });
+            let since = last.as_ref().unwrap_or(&self.asked.since);
+            let path = self.asked.path_since(since);
+            let again = self.connection.watch(&path).await;
+            let again = again.context("the server ended it, and it could not go on")?;
+            self.lines = Lines::new(again);
+        }
+    }
 }
 
 /// Watchers of everything whose clients never read; they stay so until they are dropped.
@@ -184,7 +233,7 @@ pub(super) async fn open_stalled(
 ) -> Result<Vec<Incoming>> {
     let mut bodies = Vec::new();
     for _ in 0..count {
-        let path = format!("/api/v1/pods?{}", parameters(version));
+        let path = of_all(version).path_since(version);
         bodies.push(endpoint.stalled_watch(&path, http).await?);
     }
     Ok(bodies)
