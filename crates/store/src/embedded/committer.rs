@@ -17,6 +17,7 @@ use super::apply::Draft;
 use super::cleaner::Cleaning;
 use super::fault::guarded;
 use super::feed::Feed;
+use super::gathering::Gathering;
 use super::index::{Index, SharedIndex, Version};
 use super::leader::{Answer, Writer};
 use super::log::{FrameBuilder, Log, Reached, Tail};
@@ -53,6 +54,9 @@ pub(super) struct Committer {
     index: SharedIndex,
     feed: Arc<Feed>,
     requests: Receiver<Request>,
+    gathering: Arc<Gathering>,
+    /// How many transactions were written together the last time.
+    last_batch: usize,
     ages: Ages,
     cleaning: Cleaning,
     started: Instant,
@@ -78,7 +82,7 @@ impl Committer {
         (log, tail): (Arc<Log>, Tail),
         index: SharedIndex,
         feed: Arc<Feed>,
-        requests: Receiver<Request>,
+        (requests, gathering): (Receiver<Request>, Arc<Gathering>),
         ages: Ages,
         cleaning: Cleaning,
     ) -> Self {
@@ -88,6 +92,8 @@ impl Committer {
             index,
             feed,
             requests,
+            gathering,
+            last_batch: 0,
             ages,
             cleaning,
             started: Instant::now(),
@@ -133,6 +139,9 @@ impl Committer {
         self.feed.leader.lose_patience();
         let mut batch = Batch::new();
         let mut bytes = 0;
+        if matches!(first, Request::Commit { .. }) {
+            self.gathering.wait_for_more(self.last_batch);
+        }
         let mut next = Some(first);
         while let Some(request) = next.take() {
             match request {
@@ -144,6 +153,7 @@ impl Committer {
                     batch.push((transaction, writer));
                 }
                 Request::Compact { revision, reply } => {
+                    self.gathering.taken(batch.len());
                     self.commit(std::mem::take(&mut batch));
                     // Whoever asked may have gone; the compaction stands.
                     let _ = reply.send(self.compact(revision));
@@ -154,6 +164,8 @@ impl Committer {
                 next = self.requests.try_recv().ok();
             }
         }
+        self.gathering.taken(batch.len());
+        self.last_batch = batch.len();
         self.commit(batch);
     }
 

@@ -13,6 +13,7 @@ mod disk;
 mod fault;
 mod feed;
 mod file;
+mod gathering;
 mod index;
 mod leader;
 mod log;
@@ -40,6 +41,7 @@ use committer::{Committer, Request};
 use directory::Directory;
 use disk::Folder;
 use feed::{Feed, Stream};
+use gathering::Gathering;
 use index::SharedIndex;
 use leader::Writer;
 use log::{Loaded, Unreadable, Why};
@@ -93,6 +95,7 @@ pub struct Embedded {
     reader: Reader,
     feed: Arc<Feed>,
     requests: Option<mpsc::Sender<Request>>,
+    gathering: Arc<Gathering>,
     queue: Arc<Semaphore>,
     queue_units: usize,
     committer: Option<JoinHandle<()>>,
@@ -150,11 +153,12 @@ impl Embedded {
         let index = SharedIndex::new(index);
         let cleaning = Cleaning::start(Arc::clone(&log), index.clone(), options.segment_bytes)?;
         let (requests, receiver) = mpsc::channel();
+        let gathering = Arc::<Gathering>::default();
         let committer = Committer::new(
             (Arc::clone(&log), tail),
             index.clone(),
             Arc::clone(&feed),
-            receiver,
+            (receiver, Arc::clone(&gathering)),
             Ages::new(options.retention),
             cleaning,
         );
@@ -168,6 +172,7 @@ impl Embedded {
             reader: Reader::new(log, index),
             feed,
             requests: Some(requests),
+            gathering,
             queue: Arc::new(Semaphore::new(queue_units)),
             queue_units,
             committer: Some(thread.spawn(run)?),
@@ -252,6 +257,7 @@ impl Store for Embedded {
             transaction,
             writer,
         })?;
+        self.gathering.arrived();
         answer.await.map_err(|_| Error::Closed)?
     }
 
