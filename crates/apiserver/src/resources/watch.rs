@@ -1,5 +1,6 @@
 //! The stream of changes of a collection.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use rhumb_cache::{Event, HistoryError, Message, Scope, Start, WatchEnd, WatchReq
 use rhumb_meta::{Clock, Revision, Status};
 use rhumb_schema::protobuf::watch_frame;
 use serde_json::{Value, json};
-use tokio::time::{Instant, Interval, MissedTickBehavior};
+use tokio::time::{Instant, Sleep};
 
 use super::get::parse_version;
 use super::list::field_selector;
@@ -69,9 +70,6 @@ pub(crate) async fn frames(call: &Call<'_>) -> Result<Frames, Status> {
         }
         Err(other) => return Err(history_status(other)),
     };
-    let mut bookmarks =
-        tokio::time::interval_at(Instant::now() + BOOKMARK_INTERVAL, BOOKMARK_INTERVAL);
-    bookmarks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     Ok(Frames {
         source: watcher,
         form: shape.form_name().into(),
@@ -79,12 +77,11 @@ pub(crate) async fn frames(call: &Call<'_>) -> Result<Frames, Status> {
         kind: call.resource.kind.name.to_string(),
         api_version: call.version.api_version.clone(),
         clock: call.api.clock.clone(),
-        bookmarks: options.allow_bookmarks.then_some(bookmarks),
+        alarm: Alarm::new(timeout(options.timeout_seconds), options.allow_bookmarks),
         announces_initial_end: options.send_initial_events == Some(true) && options.allow_bookmarks,
         columns_sent: false,
         events: call.version.watch_events.clone(),
         uncounted_bytes: 0,
-        deadline: Instant::now() + timeout(options.timeout_seconds),
     })
 }
 
@@ -143,13 +140,61 @@ pub(crate) struct Frames {
     kind: String,
     api_version: String,
     clock: Arc<dyn Clock>,
-    bookmarks: Option<Interval>,
+    alarm: Alarm,
     announces_initial_end: bool,
     columns_sent: bool,
     events: Arc<WatchEvents>,
     /// Of frames that were made since the bytes were last counted.
     uncounted_bytes: usize,
-    deadline: Instant,
+}
+
+/// What a watch does though nothing changes: it tells how far it is, and ends. One timer serves for both, and stays as it
+/// is when events come.
+#[derive(Debug)]
+struct Alarm {
+    timer: Pin<Box<Sleep>>,
+    end: Instant,
+    /// `None` if the client does not want to be told.
+    bookmark: Option<Instant>,
+}
+
+#[derive(Debug, PartialEq)]
+enum Due {
+    Bookmark,
+    End,
+}
+
+impl Alarm {
+    fn new(timeout: Duration, with_bookmarks: bool) -> Alarm {
+        let now = Instant::now();
+        let bookmark = with_bookmarks.then_some(now + BOOKMARK_INTERVAL);
+        let end = now + timeout;
+        let next = bookmark.map_or(end, |bookmark| bookmark.min(end));
+        Alarm {
+            timer: Box::pin(tokio::time::sleep_until(next)),
+            end,
+            bookmark,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.end
+    }
+
+    /// Waits for what is due next. After a bookmark there is none for a whole interval, however late it was.
+    async fn rings(&mut self) -> Due {
+        self.timer.as_mut().await;
+        let now = Instant::now();
+        let next = match &mut self.bookmark {
+            Some(bookmark) if now < self.end => {
+                *bookmark = now + BOOKMARK_INTERVAL;
+                *bookmark
+            }
+            _ => return Due::End,
+        };
+        self.timer.as_mut().reset(next.min(self.end));
+        Due::Bookmark
+    }
 }
 
 impl Frames {
@@ -181,7 +226,7 @@ impl Frames {
     async fn make_next(&mut self) -> Option<Bytes> {
         loop {
             // A watch that always has something to tell ends in time too.
-            if Instant::now() >= self.deadline {
+            if self.alarm.is_over() {
                 self.source = Source::Ended;
             }
             let watcher = match &mut self.source {
@@ -193,23 +238,16 @@ impl Frames {
                 }
                 Source::Watcher(watcher) => watcher,
             };
-            let bookmark = async {
-                match &mut self.bookmarks {
-                    Some(interval) => interval.tick().await,
-                    None => std::future::pending().await,
-                }
-            };
             let message = tokio::select! {
                 biased;
                 message = watcher.next() => message,
-                _ = bookmark => {
+                due = self.alarm.rings() => {
+                    if due == Due::End {
+                        continue;
+                    }
                     // Before all initial objects are told, no revision is complete.
                     let Some(revision) = watcher.progress() else { continue };
                     return Some(self.bookmark(revision, false));
-                }
-                () = tokio::time::sleep_until(self.deadline) => {
-                    self.source = Source::Ended;
-                    return None;
                 }
             };
             if let Some(frame) = self.frame(message) {

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::{Builder, UpgradeableConnection};
 use rhumb_auth::authn::CertifiedUser;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -61,7 +61,7 @@ impl Server {
     /// Serves until `stop`, then lets what is running finish, for at most `drain`.
     pub async fn run(self, stop: CancellationToken, drain: Duration) {
         let acceptor = TlsAcceptor::from(self.tls.clone());
-        let builder = Arc::new(self.builder());
+        let protocols = Arc::new(Protocols::new(&self.limits));
         let room = Arc::new(Semaphore::new(self.limits.connections_max));
         self.service
             .metrics
@@ -87,7 +87,7 @@ impl Server {
             };
             let connection = Connection {
                 acceptor: acceptor.clone(),
-                builder: builder.clone(),
+                protocols: protocols.clone(),
                 service: self.service.clone(),
                 handshake_timeout: self.limits.handshake_timeout,
                 idle_timeout: self.limits.idle_timeout,
@@ -109,25 +109,67 @@ impl Server {
             tracing::warn!("some requests did not end in time");
         }
     }
+}
 
-    fn builder(&self) -> Builder<TokioExecutor> {
-        let mut builder = Builder::new(TokioExecutor::new());
-        builder
-            .http1()
+/// What connections speak. The client chooses in the handshake; one that does not gets HTTP/1.1, as from upstream.
+#[derive(Debug)]
+struct Protocols {
+    http1: http1::Builder,
+    http2: http2::Builder<TokioExecutor>,
+}
+
+/// How HTTP/2 is called in a handshake.
+const HTTP2: &[u8] = b"h2";
+
+impl Protocols {
+    fn new(limits: &ConnectionLimits) -> Protocols {
+        let mut http1 = http1::Builder::new();
+        http1
             .timer(TokioTimer::new())
-            .header_read_timeout(self.limits.header_timeout)
-            .max_buf_size(self.limits.header_bytes_max as usize)
+            .header_read_timeout(limits.header_timeout)
+            .max_buf_size(limits.header_bytes_max as usize)
             .half_close(false);
-        builder
-            .http2()
+        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        http2
             .timer(TokioTimer::new())
-            .max_concurrent_streams(self.limits.streams_per_connection_max)
-            .max_header_list_size(self.limits.header_bytes_max)
+            .max_concurrent_streams(limits.streams_per_connection_max)
+            .max_header_list_size(limits.header_bytes_max)
             .max_pending_accept_reset_streams(Some(20))
             .max_local_error_reset_streams(Some(100))
             .keep_alive_interval(Duration::from_secs(30))
             .keep_alive_timeout(Duration::from_secs(15));
-        builder
+        Protocols { http1, http2 }
+    }
+
+    /// In a box of its own for each protocol: an idle watch takes no more room than its protocol needs.
+    fn serve(&self, stream: TlsStream<TcpStream>, handler: impl Handler + 'static) -> Serving {
+        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(HTTP2);
+        let stream = TokioIo::new(stream);
+        if is_http2 {
+            Box::pin(self.http2.serve_connection(stream, handler))
+        } else {
+            Box::pin(self.http1.serve_connection(stream, handler).with_upgrades())
+        }
+    }
+}
+
+/// A connection that answers requests until it ends.
+type Serving = Pin<Box<dyn Serve>>;
+
+trait Serve: Future<Output = hyper::Result<()>> + Send {
+    /// Lets it finish what is under way, and no more.
+    fn end_soon(self: Pin<&mut Self>);
+}
+
+impl<H: Handler + 'static> Serve for http1::UpgradeableConnection<Stream, H> {
+    fn end_soon(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+impl<H: Handler + 'static> Serve for http2::Connection<Stream, H, TokioExecutor> {
+    fn end_soon(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
     }
 }
 
@@ -149,7 +191,7 @@ impl Drop for Open {
 
 struct Connection {
     acceptor: TlsAcceptor,
-    builder: Arc<Builder<TokioExecutor>>,
+    protocols: Arc<Protocols>,
     service: Arc<Service>,
     handshake_timeout: Duration,
     idle_timeout: Duration,
@@ -184,7 +226,7 @@ impl Connection {
             }
             // What is under way is finished.
             ending = true;
-            connection.as_mut().graceful_shutdown();
+            connection.as_mut().end_soon();
         }
     }
 
@@ -194,7 +236,7 @@ impl Connection {
         stream: TcpStream,
         address: SocketAddr,
         activity: Arc<Activity>,
-    ) -> Option<Pin<Box<UpgradeableConnection<'static, Stream, impl Handler, TokioExecutor>>>> {
+    ) -> Option<Serving> {
         let _ = stream.set_nodelay(true);
         let handshake = self.acceptor.accept(stream);
         let handshake = tokio::time::timeout(self.handshake_timeout, handshake).await;
@@ -218,10 +260,7 @@ impl Connection {
             known: None,
         });
         let handler = handler(self.service.clone(), peer, activity);
-        let connection = self
-            .builder
-            .serve_connection_with_upgrades(TokioIo::new(stream), handler);
-        Some(Box::pin(connection.into_owned()))
+        Some(self.protocols.serve(stream, handler))
     }
 }
 
@@ -234,7 +273,7 @@ trait Handler:
         Response = Response<Body>,
         Error = Infallible,
         Future = Answer,
-    >
+    > + Send
 {
 }
 
@@ -244,7 +283,7 @@ impl<S> Handler for S where
             Response = Response<Body>,
             Error = Infallible,
             Future = Answer,
-        >
+        > + Send
 {
 }
 

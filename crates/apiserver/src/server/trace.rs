@@ -126,7 +126,7 @@ impl Trace {
             begun: self.begun,
             code,
             bytes: reply.body.bytes_total(),
-            audit,
+            audit: audit.map(Box::new),
             clock: service.api.clock.clone(),
             long_running: reply.is_long_running(),
             _place: self.place.take(),
@@ -187,7 +187,8 @@ struct Ending {
     begun: Instant,
     code: u16,
     bytes: Option<u64>,
-    audit: Option<(Arc<AuditLog>, Event)>,
+    /// In a box of its own: most watches are in no log, and they last.
+    audit: Option<Box<(Arc<AuditLog>, Event)>>,
     clock: Arc<dyn Clock>,
     long_running: bool,
     _place: Option<Arc<Place>>,
@@ -196,7 +197,7 @@ struct Ending {
 impl Ending {
     fn begin_stream(&self) {
         self.series.long_running.inc();
-        if let Some((log, event)) = &self.audit {
+        if let Some((log, event)) = self.audit.as_deref() {
             log.record(Event {
                 stage: Stage::ResponseStarted,
                 stage_time: self.clock.wall(),
@@ -213,7 +214,7 @@ impl Drop for Ending {
         }
         self.series
             .ended(self.code, self.begun.elapsed(), self.bytes);
-        if let Some((log, mut event)) = self.audit.take() {
+        if let Some((log, mut event)) = self.audit.take().map(|audit| *audit) {
             event.stage_time = self.clock.wall();
             log.record(event);
         }
