@@ -4,7 +4,8 @@
 //! wait for a transaction ─► take all that wait with it ─► check and write each ─► fsync ─► publish ─► answer
 //! ```
 //!
-//! While one batch is synced the next one gathers, so the cost of a sync is shared by all who wait for it.
+//! While one batch is synced the next one gathers, so the cost of a sync is shared by all who wait for it. While many
+//! write, it gathers for a little longer ([`super::gathering`]).
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};

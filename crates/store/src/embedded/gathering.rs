@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const EACH: Duration = Duration::from_micros(200);
 
 /// No batch is waited for longer than this.
-const PATIENCE: Duration = Duration::from_millis(1);
+const PATIENCE: Duration = Duration::from_millis(2);
 
 /// More than there ever are.
 const NOBODY: isize = isize::MAX;
