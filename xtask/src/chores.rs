@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::interop;
+use crate::interop::{self, Peer};
 use crate::setup;
 use crate::steps::{cargo, step, target};
 
@@ -47,8 +47,11 @@ pub(crate) fn bench(arguments: &[String]) -> Result<()> {
         step("build", &mut server)?;
     }
     let peers = match load {
-        // Where nobody asks for them they take minutes to build, and other loads do without.
-        "scheduler" if needs_peers(arguments) => interop::scheduling_peers()?,
+        // They take minutes to build the first time; other loads do without, unless the environment names them.
+        "scheduler" if needs_peers(arguments) => {
+            interop::peers(&[Peer::ApiServer, Peer::Scheduler])?
+        }
+        "list" | "watch" if needs_peers(arguments) => interop::peers(&[Peer::ApiServer])?,
         _ => Vec::new(),
     };
     let mut bench = cargo();
@@ -77,7 +80,8 @@ fn needs_peers(arguments: &[String]) -> bool {
         it.strip_prefix("--only=")
             .or_else(|| next.filter(|_| it == "--only"))
     });
-    !is_help && only != Some("rhumb")
+    let is_given = |name: &str| arguments.iter().any(|it| it.starts_with(name));
+    !is_help && only != Some("rhumb") && !is_given("--server") && !is_given("--kube-apiserver")
 }
 
 pub(crate) fn torture(rounds: usize) -> Result<()> {
@@ -120,5 +124,8 @@ mod tests {
         check("scheduler --quick --only rhumb", false);
         check("scheduler --only=rhumb", false);
         check("scheduler --help", false);
+        check("watch --pods 100", true);
+        check("watch --server https://127.0.0.1:6443", false);
+        check("list --kube-apiserver=/bin/kube-apiserver", false);
     }
 }

@@ -54,9 +54,25 @@ pub(crate) fn run(parts: &[Part], arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// What rhumb's scheduler is measured beside: each variable and its value. Nothing where there is no Go, and nothing for
-/// what the environment names already.
-pub(crate) fn scheduling_peers() -> Result<Vec<(&'static str, PathBuf)>> {
+/// What rhumb is measured beside, and the variable that tells the benchmark where each is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Peer {
+    ApiServer,
+    Scheduler,
+}
+
+impl Peer {
+    fn variable_and_name(self) -> (&'static str, &'static str) {
+        match self {
+            Peer::ApiServer => ("RHUMB_BENCH_KUBE_APISERVER", "kube-apiserver"),
+            Peer::Scheduler => ("RHUMB_BENCH_KUBE_SCHEDULER", "kube-scheduler"),
+        }
+    }
+}
+
+/// Builds these and their etcd: each variable and its value. Nothing where there is no Go, and nothing for what the
+/// environment names already.
+pub(crate) fn peers(wanted: &[Peer]) -> Result<Vec<(&'static str, PathBuf)>> {
     let mut peers = Vec::new();
     if setup::on_the_path("go").is_none() {
         println!("    no go on the PATH: nothing is built to compare with");
@@ -66,10 +82,7 @@ pub(crate) fn scheduling_peers() -> Result<Vec<(&'static str, PathBuf)>> {
     if is_open("RHUMB_BENCH_ETCD") {
         peers.push(("RHUMB_BENCH_ETCD", etcd()?));
     }
-    for (variable, name) in [
-        ("RHUMB_BENCH_KUBE_APISERVER", "kube-apiserver"),
-        ("RHUMB_BENCH_KUBE_SCHEDULER", "kube-scheduler"),
-    ] {
+    for (variable, name) in wanted.iter().map(|peer| peer.variable_and_name()) {
         if is_open(variable) {
             kubernetes(name)?;
             peers.push((variable, tools()?.join(name)));

@@ -13,7 +13,7 @@ use super::churn;
 use super::event::Kind;
 use super::history::{self, History};
 use super::load::{self, Deliveries};
-use super::watchers::{self, Stream, Watchers};
+use super::watchers::{self, Watchers};
 use crate::client::Connection;
 use crate::pods;
 use crate::servers::{self, Program, Server, Usage};
@@ -85,6 +85,10 @@ impl Round {
                 round.create_beside_stalled(&stage).await?;
             }
         }
+        // A server that keeps up ends no watch.
+        let resumed = stage.watchers.resumed();
+        let anew = (resumed > 0).then(|| format!("watches were begun anew {resumed} times"));
+        round.note(anew);
         Ok(round)
     }
 
@@ -93,6 +97,7 @@ impl Round {
         let (deliveries, per_second) = self.create_from(stage, first).await?;
         self.spent(before, Cpu::now(stage.server)?);
         self.per_second = per_second;
+        self.resumed = stage.watchers.resumed();
         self.events = deliveries.delivered;
         self.deliveries = Some(deliveries);
         Ok(())
@@ -123,7 +128,10 @@ impl Round {
         stage.wait_for(told + created.len()).await;
         let streams = stage.watchers.streams();
         let deliveries = Deliveries::count(&created, &streams);
-        self.note_ends(&streams);
+        for (watcher, stream) in streams.iter().enumerate() {
+            let end = stream.end.iter();
+            self.note(end.map(|end| format!("the watch of watcher {watcher} ended: {end}")));
+        }
         if !deliveries.all_right() {
             let Deliveries {
                 missed,
@@ -136,18 +144,6 @@ impl Round {
             )]);
         }
         Ok((deliveries, load::sent_per_second(&created)))
-    }
-
-    /// A server that keeps up ends no watch.
-    fn note_ends(&mut self, streams: &[Stream]) {
-        self.resumed = streams.iter().map(|stream| stream.resumed).sum();
-        for (watcher, stream) in streams.iter().enumerate() {
-            let end = stream.end.iter();
-            self.note(end.map(|end| format!("the watch of watcher {watcher} ended: {end}")));
-        }
-        if self.resumed > 0 {
-            self.note([format!("watches were begun anew {} times", self.resumed)]);
-        }
     }
 
     async fn churn(&mut self, stage: &Stage<'_>, before: Cpu) -> Result<()> {
@@ -172,7 +168,6 @@ impl Round {
         self.events = stage.watchers.events();
         self.note(history.problems(&changes));
         let streams = stage.watchers.streams();
-        self.note_ends(&streams);
         let lines = streams.iter().flat_map(|stream| &stream.seen);
         self.bookmarks = lines.filter(|seen| seen.kind == Kind::Bookmark).count();
         let pairs = streams.iter().zip(&due).enumerate();

@@ -23,6 +23,9 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 /// When nothing has come for so long, nothing is on its way.
 const QUIET: Duration = Duration::from_secs(1);
 
+/// A watch that was told nothing and ended before this is not begun anew before.
+const SHORT_WATCH: Duration = Duration::from_secs(1);
+
 /// What one watcher was told.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stream {
@@ -31,20 +34,6 @@ pub(super) struct Stream {
     pub(super) resumed: usize,
     /// Why it ended for good, which no watch should while it is needed.
     pub(super) end: Option<String>,
-}
-
-/// What a watcher asks for, but for the version.
-#[derive(Clone)]
-struct Asked {
-    path: String,
-    since: String,
-}
-
-impl Asked {
-    fn path_since(&self, version: &str) -> String {
-        let Asked { path, .. } = self;
-        format!("{path}watch=true&allowWatchBookmarks=true&resourceVersion={version}")
-    }
 }
 
 /// What all watchers were told.
@@ -82,14 +71,12 @@ impl Watchers {
         version: &str,
         http: Http,
     ) -> Result<Self> {
-        let asked = |app: usize| {
+        let path = |app: usize| {
             let (collection, selector) = (pods::collection(app), pods::selector(app));
-            Asked {
-                path: format!("{collection}?{selector}&"),
-                since: version.to_owned(),
-            }
+            format!("{collection}?{selector}&{WATCH}")
         };
-        Self::open_all(endpoint, (0..apps).map(asked).collect(), http).await
+        let paths = (0..apps).map(path).collect();
+        Self::open_all(endpoint, paths, version, http).await
     }
 
     /// A watcher of all pods there are.
@@ -98,27 +85,34 @@ impl Watchers {
         version: &str,
         http: Http,
     ) -> Result<Self> {
-        Self::open_all(endpoint, vec![of_all(version)], http).await
+        Self::open_all(endpoint, vec![of_all()], version, http).await
     }
 
-    async fn open_all(endpoint: &Endpoint, asked: Vec<Asked>, http: Http) -> Result<Self> {
-        let streams = asked.iter().map(|_| Mutex::default()).collect();
+    async fn open_all(
+        endpoint: &Endpoint,
+        paths: Vec<String>,
+        version: &str,
+        http: Http,
+    ) -> Result<Self> {
+        let streams = paths.iter().map(|_| Mutex::default()).collect();
         let journal = Arc::new(Journal {
             streams,
             ..Journal::default()
         });
-        let (asked, next) = (Arc::new(asked), Arc::new(AtomicUsize::new(0)));
+        let (paths, next) = (Arc::new(paths), Arc::new(AtomicUsize::new(0)));
+        let version: Arc<str> = version.into();
         let mut openers = JoinSet::new();
         for _ in 0..OPENERS {
-            let (endpoint, asked, next) = (endpoint.clone(), asked.clone(), next.clone());
+            let (endpoint, paths, next) = (endpoint.clone(), paths.clone(), next.clone());
+            let version = version.clone();
             openers.spawn(async move {
                 let mut opened = Vec::new();
                 loop {
                     let watcher = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(asked) = asked.get(watcher) else {
+                    let Some(path) = paths.get(watcher) else {
                         return anyhow::Ok(opened);
                     };
-                    let open = Reading::open(&endpoint, http, asked.clone()).await;
+                    let open = Reading::open(&endpoint, http, path, &version).await;
                     opened.push((watcher, open.with_context(|| format!("watcher {watcher}"))?));
                 }
             });
@@ -164,6 +158,12 @@ impl Watchers {
         self.wait_for(usize::MAX, QUIET).await;
     }
 
+    /// How often any of them went on after the server ended its watch.
+    pub(super) fn resumed(&self) -> usize {
+        let streams = self.streams();
+        streams.iter().map(|stream| stream.resumed).sum()
+    }
+
     /// What each was told so far.
     pub(super) fn streams(&self) -> Vec<Stream> {
         let watchers = 0..self.journal.streams.len();
@@ -173,27 +173,31 @@ impl Watchers {
     }
 }
 
-fn of_all(version: &str) -> Asked {
-    Asked {
-        path: "/api/v1/pods?".into(),
-        since: version.to_owned(),
-    }
+/// What every watch says. The version follows.
+const WATCH: &str = "watch=true&allowWatchBookmarks=true&resourceVersion=";
+
+fn of_all() -> String {
+    format!("/api/v1/pods?{WATCH}")
 }
 
 /// A watcher that reads.
 struct Reading {
     connection: WatchConnection,
-    asked: Asked,
+    /// What it asks for, up to the version.
+    path: String,
+    /// How far it has been told all.
+    version: String,
     lines: Lines,
 }
 
 impl Reading {
-    async fn open(endpoint: &Endpoint, http: Http, asked: Asked) -> Result<Self> {
+    async fn open(endpoint: &Endpoint, http: Http, path: &str, version: &str) -> Result<Self> {
         let mut connection = endpoint.connect_to_watch(http).await?;
-        let body = connection.watch(&asked.path_since(&asked.since)).await?;
+        let body = connection.watch(&format!("{path}{version}")).await?;
         Ok(Self {
             connection,
-            asked,
+            path: path.to_owned(),
+            version: version.to_owned(),
             lines: Lines::new(body),
         })
     }
@@ -206,21 +210,33 @@ impl Reading {
     /// Reads until the watch cannot go on, and says why.
     async fn read_on(&mut self, watcher: usize, journal: &Journal) -> Result<Infallible> {
         loop {
-            let each = |line: &[u8]| {
-                journal.note(watcher, event::parse(line, Instant::now())?);
-                Ok(())
-            };
-            while self.lines.next(each).await? {}
-            let last = journal.edit(watcher, |stream| {
-                stream.resumed += 1;
-                stream.seen.last().map(|seen| seen.version.to_string())
-            });
-            let since = last.as_ref().unwrap_or(&self.asked.since);
-            let path = self.asked.path_since(since);
-            let again = self.connection.watch(&path).await;
+            let begun = Instant::now();
+            let told = self.read_to_end(watcher, journal).await?;
+            if told == 0 {
+                // As clients do, who do not begin anew at once what ended at once.
+                tokio::time::sleep(SHORT_WATCH.saturating_sub(begun.elapsed())).await;
+            }
+            let Self { path, version, .. } = &self;
+            let again = self.connection.watch(&format!("{path}{version}")).await;
             let again = again.context("the server ended it, and it could not go on")?;
             self.lines = Lines::new(again);
+            journal.edit(watcher, |stream| stream.resumed += 1);
         }
+    }
+
+    /// How many lines there were.
+    async fn read_to_end(&mut self, watcher: usize, journal: &Journal) -> Result<usize> {
+        let mut told = 0;
+        let (lines, version) = (&mut self.lines, &mut self.version);
+        let mut each = |line: &[u8]| {
+            let seen = event::parse(line, Instant::now())?;
+            *version = seen.version.to_string();
+            told += 1;
+            journal.note(watcher, seen);
+            Ok(())
+        };
+        while lines.next(&mut each).await? {}
+        Ok(told)
     }
 }
 
@@ -233,7 +249,7 @@ pub(super) async fn open_stalled(
 ) -> Result<Vec<Incoming>> {
     let mut bodies = Vec::new();
     for _ in 0..count {
-        let path = of_all(version).path_since(version);
+        let path = format!("{}{version}", of_all());
         bodies.push(endpoint.stalled_watch(&path, http).await?);
     }
     Ok(bodies)

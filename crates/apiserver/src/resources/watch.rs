@@ -154,8 +154,7 @@ pub(crate) struct Frames {
 struct Alarm {
     timer: Pin<Box<Sleep>>,
     end: Instant,
-    /// `None` if the client does not want to be told.
-    bookmark: Option<Instant>,
+    with_bookmarks: bool,
 }
 
 #[derive(Debug, PartialEq)]
@@ -166,14 +165,21 @@ enum Due {
 
 impl Alarm {
     fn new(timeout: Duration, with_bookmarks: bool) -> Alarm {
-        let now = Instant::now();
-        let bookmark = with_bookmarks.then_some(now + BOOKMARK_INTERVAL);
-        let end = now + timeout;
-        let next = bookmark.map_or(end, |bookmark| bookmark.min(end));
-        Alarm {
-            timer: Box::pin(tokio::time::sleep_until(next)),
+        let end = Instant::now() + timeout;
+        let mut alarm = Alarm {
+            timer: Box::pin(tokio::time::sleep_until(end)),
             end,
-            bookmark,
+            with_bookmarks,
+        };
+        alarm.wind_up();
+        alarm
+    }
+
+    /// From now on there is no bookmark for a whole interval.
+    fn wind_up(&mut self) {
+        if self.with_bookmarks {
+            let bookmark = Instant::now() + BOOKMARK_INTERVAL;
+            self.timer.as_mut().reset(bookmark.min(self.end));
         }
     }
 
@@ -181,18 +187,13 @@ impl Alarm {
         Instant::now() >= self.end
     }
 
-    /// Waits for what is due next. After a bookmark there is none for a whole interval, however late it was.
+    /// Waits for what is due next.
     async fn rings(&mut self) -> Due {
         self.timer.as_mut().await;
-        let now = Instant::now();
-        let next = match &mut self.bookmark {
-            Some(bookmark) if now < self.end => {
-                *bookmark = now + BOOKMARK_INTERVAL;
-                *bookmark
-            }
-            _ => return Due::End,
-        };
-        self.timer.as_mut().reset(next.min(self.end));
+        if self.is_over() || !self.with_bookmarks {
+            return Due::End;
+        }
+        self.wind_up();
         Due::Bookmark
     }
 }
@@ -390,4 +391,54 @@ fn error_frame(shape: &Shape, status: &Status) -> Bytes {
 
 fn line(value: &Value) -> Bytes {
     format!("{value}\n").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What rings when, in seconds, until the end.
+    async fn rings(timeout_seconds: u64, with_bookmarks: bool) -> Vec<(u64, Due)> {
+        let begun = Instant::now();
+        let mut alarm = Alarm::new(Duration::from_secs(timeout_seconds), with_bookmarks);
+        let mut rung = Vec::new();
+        while !alarm.is_over() {
+            let due = alarm.rings().await;
+            rung.push((begun.elapsed().as_secs(), due));
+        }
+        rung
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_tells_how_far_it_is_until_it_ends() {
+        use Due::{Bookmark, End};
+        assert_eq!(
+            rings(150, true).await,
+            [(60, Bookmark), (120, Bookmark), (150, End)]
+        );
+        assert_eq!(rings(150, false).await, [(150, End)]);
+        assert_eq!(rings(30, true).await, [(30, End)]);
+        assert_eq!(rings(0, true).await, []);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_late_bookmark_there_is_none_for_a_whole_interval() {
+        let begun = Instant::now();
+        let mut alarm = Alarm::new(Duration::from_secs(1000), true);
+        tokio::time::advance(Duration::from_secs(190)).await;
+        assert_eq!(alarm.rings().await, Due::Bookmark);
+        assert_eq!(begun.elapsed().as_secs(), 190);
+        assert_eq!(alarm.rings().await, Due::Bookmark);
+        assert_eq!(begun.elapsed().as_secs(), 250);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_stops_listening_misses_nothing() {
+        let mut alarm = Alarm::new(Duration::from_secs(1000), true);
+        let patience = Duration::from_secs(59);
+        let rung = tokio::time::timeout(patience, alarm.rings()).await;
+        assert!(rung.is_err(), "it is not due yet");
+        let rung = tokio::time::timeout(Duration::from_secs(2), alarm.rings()).await;
+        assert_eq!(rung, Ok(Due::Bookmark));
+    }
 }

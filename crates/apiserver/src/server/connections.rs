@@ -52,6 +52,7 @@ impl Default for ConnectionLimits {
 #[derive(Debug)]
 pub struct Server {
     pub listener: TcpListener,
+    /// HTTP/2 is spoken where it names that among its protocols.
     pub tls: Arc<rustls::ServerConfig>,
     pub service: Arc<Service>,
     pub limits: ConnectionLimits,
@@ -223,6 +224,10 @@ impl Connection {
                 () = self.stop.cancelled(), if !ending => {}
                 // One that was asked to end before, and that still nobody uses, is dropped.
                 () = idle.idle() => if ending { return },
+            }
+            // Nothing is under way, and HTTP/2 would first wait for a client that may never say anything.
+            if idle.is_unused() {
+                return;
             }
             // What is under way is finished.
             ending = true;

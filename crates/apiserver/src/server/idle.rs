@@ -40,6 +40,11 @@ impl IdleWatch {
         }
     }
 
+    /// Whether nobody has asked for anything yet.
+    pub(super) fn is_unused(&self) -> bool {
+        self.activity.requests.load(Ordering::Relaxed) == 0
+    }
+
     /// Waits until the connection was not used for the whole time.
     pub(super) async fn idle(&mut self) {
         loop {

@@ -7,6 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures_util::{SinkExt, StreamExt};
 use http::{Method, StatusCode};
 use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
@@ -167,4 +168,17 @@ async fn a_websocket_brings_its_token_among_its_protocols() {
         code = attempt(NOBODY).await;
     }
     assert_eq!(code, 101);
+}
+
+#[tokio::test]
+async fn a_client_that_names_no_protocol_is_answered_in_http_1() {
+    let server = Server::start(&[]);
+    let mut stream = server.tls(As::Admin, b"").await.unwrap();
+    let request = "GET /version HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    // The server may close the connection without a farewell of TLS, after all has been said.
+    let _ = stream.read_to_end(&mut answer).await;
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
 }

@@ -50,6 +50,20 @@ async fn a_server_that_is_told_to_end_ends_streams_properly_and_exits_well() {
     assert!(server.tls(As::Admin, b"h2").await.is_err());
 }
 
+#[tokio::test]
+async fn clients_that_say_nothing_hold_up_no_end() {
+    let mut server = Server::start(&[]);
+    let mut silent = Vec::new();
+    for protocol in [&b"h2"[..], b"http/1.1", b""] {
+        silent.push(server.tls(As::Anonymous, protocol).await.unwrap());
+    }
+    // One that has been answered, and knows that the others are connected too.
+    let _asked = server.get("/readyz").await;
+    server.program.terminate();
+    let status = server.ended_within(ENDS_WITHIN).await;
+    assert!(status.expect("the server ends").success());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_was_acknowledged_is_there_after_kill_9() {
     let mut server = Server::start(&[]);

@@ -105,7 +105,7 @@ impl Server {
         kilobytes * 1024
     }
 
-    /// A connection with nothing said yet.
+    /// A connection with nothing said yet. An empty protocol is none: the client leaves it to the server.
     pub(crate) async fn tls(
         &self,
         who: As,
@@ -124,7 +124,9 @@ impl Server {
                 .unwrap(),
             _ => builder.with_no_client_auth(),
         };
-        config.alpn_protocols = vec![protocol.to_vec()];
+        if !protocol.is_empty() {
+            config.alpn_protocols = vec![protocol.to_vec()];
+        }
         let stream = TcpStream::connect(self.address).await?;
         // As clients do: a request is more than one write.
         stream.set_nodelay(true).unwrap();

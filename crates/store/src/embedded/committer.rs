@@ -18,7 +18,7 @@ use super::apply::Draft;
 use super::cleaner::Cleaning;
 use super::fault::guarded;
 use super::feed::Feed;
-use super::gathering::Gathering;
+use super::gathering::{self, Gathering};
 use super::index::{Index, SharedIndex, Version};
 use super::leader::{Answer, Writer};
 use super::log::{FrameBuilder, Log, Reached, Tail};
@@ -56,8 +56,7 @@ pub(super) struct Committer {
     feed: Arc<Feed>,
     requests: Receiver<Request>,
     gathering: Arc<Gathering>,
-    /// How many transactions were written together the last time.
-    last_batch: usize,
+    last_batch: Option<gathering::Batch>,
     ages: Ages,
     cleaning: Cleaning,
     started: Instant,
@@ -94,7 +93,7 @@ impl Committer {
             feed,
             requests,
             gathering,
-            last_batch: 0,
+            last_batch: None,
             ages,
             cleaning,
             started: Instant::now(),
@@ -140,8 +139,8 @@ impl Committer {
         self.feed.leader.lose_patience();
         let mut batch = Batch::new();
         let mut bytes = 0;
-        if matches!(first, Request::Commit { .. }) {
-            self.gathering.wait_for_more(self.last_batch);
+        if let (Request::Commit { .. }, Some(last)) = (&first, &self.last_batch) {
+            self.gathering.wait_for_as_many_as(last);
         }
         let mut next = Some(first);
         while let Some(request) = next.take() {
@@ -154,7 +153,6 @@ impl Committer {
                     batch.push((transaction, writer));
                 }
                 Request::Compact { revision, reply } => {
-                    self.gathering.taken(batch.len());
                     self.commit(std::mem::take(&mut batch));
                     // Whoever asked may have gone; the compaction stands.
                     let _ = reply.send(self.compact(revision));
@@ -165,13 +163,24 @@ impl Committer {
                 next = self.requests.try_recv().ok();
             }
         }
-        self.gathering.taken(batch.len());
-        self.last_batch = batch.len();
         self.commit(batch);
     }
 
-    /// Carries out each transaction of the batch that can be, makes that durable and then visible.
+    /// Carries out a batch, and remembers what it was like.
     fn commit(&mut self, batch: Batch) {
+        let (transactions, begun) = (batch.len(), Instant::now());
+        self.gathering.taken(transactions);
+        self.carry_out(batch);
+        let ended = Instant::now();
+        self.last_batch = Some(gathering::Batch {
+            transactions,
+            took: ended - begun,
+            ended,
+        });
+    }
+
+    /// Carries out each transaction of the batch that can be, makes that durable and then visible.
+    fn carry_out(&mut self, batch: Batch) {
         if let Err(error) = self.check_writable() {
             return tell_all(batch.into_iter().map(|(_, writer)| writer), &error);
         }
