@@ -14,7 +14,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rhumb_auth::authn::CertifiedUser;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
@@ -89,16 +89,13 @@ impl Server {
             let connection = Connection {
                 acceptor: acceptor.clone(),
                 protocols: protocols.clone(),
-                service: self.service.clone(),
+                open: Open::count(self.service.clone()),
                 handshake_timeout: self.limits.handshake_timeout,
                 idle_timeout: self.limits.idle_timeout,
                 stop: stop.clone(),
+                _permit: permit,
             };
-            let open = Open::count(self.service.clone());
-            tokio::spawn(async move {
-                connection.serve(stream, address).await;
-                drop((permit, open));
-            });
+            tokio::spawn(connection.serve(stream, address));
         }
         drop(self.listener);
         let all = u32::try_from(self.limits.connections_max).unwrap_or(u32::MAX);
@@ -193,10 +190,12 @@ impl Drop for Open {
 struct Connection {
     acceptor: TlsAcceptor,
     protocols: Arc<Protocols>,
-    service: Arc<Service>,
+    open: Open,
     handshake_timeout: Duration,
     idle_timeout: Duration,
     stop: CancellationToken,
+    /// Given back when it ends.
+    _permit: OwnedSemaphorePermit,
 }
 
 /// An answer that is being made.
@@ -248,7 +247,7 @@ impl Connection {
         let stream = match handshake.ok()? {
             Ok(stream) => stream,
             Err(error) => {
-                self.service.metrics.tls_handshake_errors.inc();
+                self.open.0.metrics.tls_handshake_errors.inc();
                 tracing::debug!(%address, %error, "a TLS handshake failed");
                 return None;
             }
@@ -264,7 +263,7 @@ impl Connection {
             certificate,
             known: None,
         });
-        let handler = handler(self.service.clone(), peer, activity);
+        let handler = handler(self.open.0.clone(), peer, activity);
         Some(self.protocols.serve(stream, handler))
     }
 }

@@ -176,8 +176,8 @@ pub struct Watcher {
     cache: Arc<Inner>,
     seat: Seat,
     mailbox: Arc<Mailbox>,
-    /// The objects that are told before any change.
-    listing: Option<Listing>,
+    /// The objects that are told before any change. In a box of its own: it is soon over, and the watch lasts.
+    listing: Option<Box<Listing>>,
     /// Read from the history, and not told yet.
     caught_up: VecDeque<(Arc<Change>, EventKind)>,
     /// Everything up to here has been told.
@@ -196,7 +196,7 @@ impl Watcher {
             cache,
             seat,
             mailbox,
-            listing: listed.map(Listing::new),
+            listing: listed.map(|snapshot| Box::new(Listing::new(snapshot))),
             caught_up: VecDeque::new(),
             told,
         }

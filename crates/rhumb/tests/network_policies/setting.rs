@@ -45,7 +45,8 @@ fn missing() -> Option<String> {
     }
     let trial = format!("rhumb-{}-trial", std::process::id());
     let made = problem_of(&["ip", "netns", "add", &trial]);
-    let used = problem_of(&["ip", "netns", "exec", &trial, "nft", "add table inet trial"]);
+    let nft = nft();
+    let used = problem_of(&["ip", "netns", "exec", &trial, &nft, "add table inet trial"]);
     let removed = problem_of(&["ip", "netns", "del", &trial]);
     if let Some(problem) = made.or(used).or(removed) {
         return Some(problem);
@@ -57,6 +58,11 @@ fn missing() -> Option<String> {
     }
     let missing = "the kernel has no br_netfilter".to_owned();
     (!bridges.exists()).then_some(missing)
+}
+
+/// The program, which may lie beside the build where the machine has none.
+pub(crate) fn nft() -> String {
+    std::env::var("RHUMB_TEST_NFT").unwrap_or_else(|_| "nft".to_owned())
 }
 
 fn problem_of(step: &[&str]) -> Option<String> {

@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::association::Endpoint;
+use crate::setting::nft;
 
 /// A namespace, and a thread in it that servers and probes run on. What they open is of that network.
 #[derive(Debug)]
@@ -82,12 +83,12 @@ impl Site {
     }
 
     pub(crate) fn nft(&self, lines: &str) {
-        self.inside(|| feed("nft", &["-f", "-"], lines));
+        self.inside(|| feed(&nft(), &["-f", "-"], lines));
     }
 
     /// All rules that the kernel has here, as text.
     pub(crate) fn ruleset(&self) -> String {
-        let listed = self.inside(|| Command::new("nft").args(["list", "ruleset"]).output());
+        let listed = self.inside(|| Command::new(nft()).args(["list", "ruleset"]).output());
         String::from_utf8_lossy(&listed.expect("nft runs").stdout).into_owned()
     }
 
