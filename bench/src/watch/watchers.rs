@@ -160,8 +160,10 @@ impl Watchers {
 
     /// How often any of them went on after the server ended its watch.
     pub(super) fn resumed(&self) -> usize {
-        let streams = self.streams();
-        streams.iter().map(|stream| stream.resumed).sum()
+        let watchers = 0..self.journal.streams.len();
+        watchers
+            .map(|watcher| self.journal.edit(watcher, |stream| stream.resumed))
+            .sum()
     }
 
     /// What each was told so far.
