@@ -15,11 +15,10 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rhumb_auth::authn::CertifiedUser;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
 use super::idle::{Activity, IdleWatch};
+use super::tls::TlsStream;
 use super::{Peer, Service};
 use crate::http::Body;
 
@@ -61,7 +60,6 @@ pub struct Server {
 impl Server {
     /// Serves until `stop`, then lets what is running finish, for at most `drain`.
     pub async fn run(self, stop: CancellationToken, drain: Duration) {
-        let acceptor = TlsAcceptor::from(self.tls.clone());
         let protocols = Arc::new(Protocols::new(&self.limits));
         let room = Arc::new(Semaphore::new(self.limits.connections_max));
         self.service
@@ -87,7 +85,7 @@ impl Server {
                 continue;
             };
             let connection = Connection {
-                acceptor: acceptor.clone(),
+                tls: self.tls.clone(),
                 protocols: protocols.clone(),
                 open: Open::count(self.service.clone()),
                 handshake_timeout: self.limits.handshake_timeout,
@@ -140,8 +138,8 @@ impl Protocols {
     }
 
     /// In a box of its own for each protocol: an idle watch takes no more room than its protocol needs.
-    fn serve(&self, stream: TlsStream<TcpStream>, handler: impl Handler + 'static) -> Serving {
-        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(HTTP2);
+    fn serve(&self, stream: TlsStream, handler: impl Handler + 'static) -> Serving {
+        let is_http2 = stream.protocol() == Some(HTTP2);
         let stream = TokioIo::new(stream);
         if is_http2 {
             Box::pin(self.http2.serve_connection(stream, handler))
@@ -188,7 +186,7 @@ impl Drop for Open {
 }
 
 struct Connection {
-    acceptor: TlsAcceptor,
+    tls: Arc<rustls::ServerConfig>,
     protocols: Arc<Protocols>,
     open: Open,
     handshake_timeout: Duration,
@@ -242,7 +240,7 @@ impl Connection {
         activity: Arc<Activity>,
     ) -> Option<Serving> {
         let _ = stream.set_nodelay(true);
-        let handshake = self.acceptor.accept(stream);
+        let handshake = TlsStream::accept(self.tls.clone(), stream);
         let handshake = tokio::time::timeout(self.handshake_timeout, handshake).await;
         let stream = match handshake.ok()? {
             Ok(stream) => stream,
@@ -252,12 +250,7 @@ impl Connection {
                 return None;
             }
         };
-        let certificate = stream
-            .get_ref()
-            .1
-            .peer_certificates()
-            .and_then(|chain| chain.first())
-            .map(|leaf| CertifiedUser::read(leaf));
+        let certificate = stream.certificate().map(|leaf| CertifiedUser::read(leaf));
         let peer = Arc::new(Peer {
             address: address.ip().to_string(),
             certificate,
@@ -268,7 +261,7 @@ impl Connection {
     }
 }
 
-type Stream = TokioIo<TlsStream<TcpStream>>;
+type Stream = TokioIo<TlsStream>;
 
 /// What answers the requests of one connection.
 trait Handler:

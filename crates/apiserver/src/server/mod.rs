@@ -7,6 +7,7 @@ mod idle;
 mod inflight;
 mod pipeline;
 mod route;
+mod tls;
 mod trace;
 mod version;
 mod websocket;
