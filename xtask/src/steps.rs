@@ -2,15 +2,19 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-/// The top of the project.
+/// The top of the project. Cargo is asked at run time: two clones that build into one directory share this program.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap_or(Path::new("."))
+    static ROOT: LazyLock<PathBuf> = LazyLock::new(|| {
+        let here = std::env::var_os("CARGO_MANIFEST_DIR")
+            .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+        here.parent().unwrap_or(Path::new(".")).to_owned()
+    });
+    &ROOT
 }
 
 /// Where builds go, and what is fetched for them.
