@@ -56,9 +56,6 @@ impl TlsStream {
             if !self.session.agreed().is_handshaking() {
                 return Poll::Ready(Ok(()));
             }
-            if self.session.is_closed() {
-                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
-            }
             ready!(self.poll_receive(context, &mut ReadBuf::new(&mut [])))?;
         }
     }
@@ -87,7 +84,7 @@ impl TlsStream {
         if !outgoing.is_empty()
             && let Ok(sent) = self.socket.try_write(outgoing)
         {
-            outgoing.advance(sent);
+            sent_of(outgoing, sent);
         }
     }
 
@@ -99,12 +96,17 @@ impl TlsStream {
             if sent == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            outgoing.advance(sent);
-        }
-        if outgoing.capacity() > 0 {
-            *outgoing = BytesMut::new();
+            sent_of(outgoing, sent);
         }
         Poll::Ready(Ok(()))
+    }
+}
+
+/// So much is sent. Where it is all, nothing is kept for later.
+fn sent_of(outgoing: &mut BytesMut, sent: usize) {
+    outgoing.advance(sent);
+    if outgoing.is_empty() {
+        *outgoing = BytesMut::new();
     }
 }
 
@@ -168,6 +170,10 @@ impl AsyncWrite for TlsStream {
         let stream = self.get_mut();
         stream.session.say_farewell()?;
         ready!(stream.poll_send(context))?;
-        Pin::new(&mut stream.socket).poll_shutdown(context)
+        match ready!(Pin::new(&mut stream.socket).poll_shutdown(context)) {
+            // The client was quicker.
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Poll::Ready(Ok(())),
+            result => Poll::Ready(result),
+        }
     }
 }

@@ -6,22 +6,19 @@ use std::io::IoSlice;
 /// The longest record there is, and so what is read at a time.
 pub(super) const READ_MAX: usize = 5 + 16 * 1024 + 2 * 1024;
 
-/// How long a message of the handshake may be that comes in pieces.
-pub(super) const INCOMPLETE_MAX: usize = 64 * 1024;
-
 /// How much is sealed at a time, and so what a slow client can make a connection hold.
 const WRITE_MAX: usize = 64 * 1024;
 
 #[derive(Debug)]
 pub(super) struct Scratch {
-    pub(super) incoming: Vec<u8>,
+    pub(super) incoming: Box<[u8; READ_MAX]>,
     pub(super) plain: Vec<u8>,
     pub(super) sealed: Vec<u8>,
 }
 
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
-        incoming: vec![0; INCOMPLETE_MAX + READ_MAX],
+        incoming: Box::new([0; READ_MAX]),
         plain: Vec::new(),
         sealed: vec![0; WRITE_MAX + 1024],
     });

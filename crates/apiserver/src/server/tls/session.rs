@@ -8,19 +8,25 @@ use bytes::{Buf, BytesMut};
 use rustls::ServerConfig;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{
-    ConnectionState, EncodeError, EncodeTlsData, EncryptError, InsufficientSizeError, WriteTraffic,
+    ConnectionState, EncodeError, EncodeTlsData, EncryptError, InsufficientSizeError, ReadTraffic,
+    WriteTraffic,
 };
 use tokio::io::ReadBuf;
 
-use super::scratch::{INCOMPLETE_MAX, READ_MAX};
+use super::scratch::READ_MAX;
 
-/// An alert of two bytes, whatever the cipher.
-const FAREWELL_BYTES_MAX: usize = 256;
+/// How long a message of the handshake may be that comes in pieces.
+const HANDSHAKE_MESSAGE_MAX: usize = 64 * 1024;
+
+/// More than an alert or new keys take, whatever the cipher.
+const SPARE: usize = 256;
 
 /// One side of a TLS connection. While nothing is under way it holds no buffer at all.
 pub(super) struct Session {
     tls: UnbufferedServerConnection,
-    peer: Peer,
+    incoming: Incoming,
+    /// Why it failed, while what came before that is not read yet.
+    failure: Option<io::Error>,
     /// Whether the client was told that nothing more comes.
     farewell_said: bool,
     /// The beginning of a record or of a message of the handshake whose rest is to come. Must be shown to `tls` again
@@ -32,12 +38,14 @@ pub(super) struct Session {
     pub(super) outgoing: BytesMut,
 }
 
+/// What is to be expected of the client.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Peer {
-    Talking,
+enum Incoming {
+    Open,
     /// It said that nothing more comes from it.
     Closed,
-    /// It broke the rules or hung up in the middle of something: `tls` may not be asked again.
+    /// Somebody broke the rules, the client hung up without a word, or the keys are used up: nothing more is read or
+    /// sealed, and `tls` is not asked again.
     Failed,
 }
 
@@ -45,7 +53,8 @@ impl Session {
     pub(super) fn new(config: Arc<ServerConfig>) -> Result<Session, rustls::Error> {
         Ok(Session {
             tls: UnbufferedServerConnection::new(config)?,
-            peer: Peer::Talking,
+            incoming: Incoming::Open,
+            failure: None,
             farewell_said: false,
             incomplete: Vec::new(),
             received: BytesMut::new(),
@@ -58,14 +67,14 @@ impl Session {
         &self.tls
     }
 
+    /// Whether the client said that nothing more comes from it.
+    pub(super) fn is_closed(&self) -> bool {
+        self.incoming == Incoming::Closed
+    }
+
     #[cfg(test)]
     pub(super) fn held_bytes(&self) -> usize {
         self.incomplete.capacity() + self.received.capacity() + self.outgoing.capacity()
-    }
-
-    /// Whether nothing more comes from the client.
-    pub(super) fn is_closed(&self) -> bool {
-        self.peer == Peer::Closed
     }
 
     /// Gives what was opened before; whether there was any.
@@ -82,31 +91,58 @@ impl Session {
         true
     }
 
-    /// Reads once and opens all that is whole, into `into` as far as it goes. An error leaves its alert in `outgoing`.
+    /// Reads once, by way of `room`, and opens all that is whole, into `into` as far as it goes. What is wrong is told
+    /// when all that came before it is read; if TLS has an alert for it, that is in `outgoing`.
     pub(super) fn receive(
         &mut self,
-        room: &mut [u8],
+        room: &mut [u8; READ_MAX],
         into: &mut ReadBuf<'_>,
         read: impl FnOnce(&mut ReadBuf<'_>) -> Poll<io::Result<()>>,
     ) -> Poll<io::Result<()>> {
+        if let Some(failure) = self.failure.take() {
+            return Poll::Ready(Err(failure));
+        }
         self.check_not_failed()?;
-        let kept = self.incomplete.len();
-        room[..kept].copy_from_slice(&self.incomplete);
-        let mut unread = ReadBuf::new(&mut room[kept..kept + READ_MAX]);
+        let mut unread = ReadBuf::new(room);
         ready!(read(&mut unread))?;
-        let end = kept + unread.filled().len();
-        if end == kept {
-            self.peer = Peer::Failed;
+        let came = unread.filled_mut();
+        if came.is_empty() {
             let why = "the client hung up without the farewell of TLS";
+            self.fail(why);
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, why)));
         }
-        let opened = match self.open(&mut room[..end], into) {
-            Ok(opened) if end - opened <= INCOMPLETE_MAX => opened,
-            Ok(_) => return Poll::Ready(Err(self.fail("a message of the handshake is too long"))),
-            Err(error) => return Poll::Ready(Err(error)),
+        let before = into.filled().len();
+        match self.take_in(came, into) {
+            Err(error) if into.filled().len() > before || !self.received.is_empty() => {
+                self.failure = Some(error);
+                Poll::Ready(Ok(()))
+            }
+            result => Poll::Ready(result),
+        }
+    }
+
+    /// Opens what came, together with what was left of what came before.
+    fn take_in(&mut self, came: &mut [u8], into: &mut ReadBuf<'_>) -> io::Result<()> {
+        if self.incomplete.is_empty() {
+            let opened = self.open(came, into)?;
+            self.incomplete = came[opened..].to_vec();
+        } else {
+            let mut all = std::mem::take(&mut self.incomplete);
+            all.extend_from_slice(came);
+            self.incomplete = match self.open(&mut all, into)? {
+                0 => all,
+                opened => all[opened..].to_vec(),
+            };
+        }
+        // Behind the handshake there are only records, and messages of a few bytes.
+        let limit = match self.tls.is_handshaking() {
+            true => HANDSHAKE_MESSAGE_MAX,
+            false => READ_MAX,
         };
-        self.incomplete = room[opened..end].to_vec();
-        Poll::Ready(Ok(()))
+        match self.incomplete.len() > limit {
+            true => Err(self.fail("a message of the handshake is too long")),
+            false => Ok(()),
+        }
     }
 
     /// Says how much of `incoming` is done with.
@@ -114,52 +150,33 @@ impl Session {
         let mut opened = 0;
         loop {
             let status = self.tls.process_tls_records(&mut incoming[opened..]);
-            let mut done = status.discard;
+            opened += status.discard;
             match status.state {
-                Ok(ConnectionState::ReadTraffic(mut traffic)) => {
-                    while let Some(record) = traffic.next_record() {
-                        let record = record.map_err(invalid)?;
-                        done += record.discard;
-                        let here = match self.received.is_empty() {
-                            true => record.payload.len().min(into.remaining()),
-                            false => 0,
-                        };
-                        into.put_slice(&record.payload[..here]);
-                        self.received.extend_from_slice(&record.payload[here..]);
+                Ok(ConnectionState::ReadTraffic(traffic)) => {
+                    match take_records(traffic, into, &mut self.received) {
+                        Ok(taken) => opened += taken,
+                        Err(error) => return Err(self.fail(error)),
                     }
                 }
-                Ok(ConnectionState::EncodeTlsData(data)) => self.outgoing.extend(encode(data)?),
+                Ok(ConnectionState::EncodeTlsData(data)) => match encode(data) {
+                    Ok(encoded) => self.outgoing.extend_from_slice(&encoded),
+                    Err(error) => return Err(self.fail(error)),
+                },
                 // It is on its way: all that goes out later goes behind it.
                 Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
-                Ok(ConnectionState::PeerClosed) => self.peer = Peer::Closed,
+                Ok(ConnectionState::PeerClosed) => self.incoming = Incoming::Closed,
                 // Whatever comes behind a farewell is nobody's.
-                Ok(_) if self.peer == Peer::Closed => return Ok(incoming.len()),
+                Ok(_) if self.incoming == Incoming::Closed => return Ok(incoming.len()),
                 Ok(ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_)) => {
-                    return Ok(opened + done);
+                    return Ok(opened);
                 }
                 Ok(other) => {
                     let why = format!("a state of TLS that nobody asked for: {other:?}");
                     return Err(self.fail(why));
                 }
-                Err(error) => {
-                    self.take_alerts(&mut incoming[opened + done..])?;
-                    return Err(self.fail(error));
-                }
+                Err(error) => return Err(self.fail(error)),
             }
-            opened += done;
         }
-    }
-
-    /// The client is told what is wrong with what it sent.
-    fn take_alerts(&mut self, rest: &mut [u8]) -> io::Result<()> {
-        // What is wrong must not be looked at again.
-        while self.tls.wants_write()
-            && let Ok(ConnectionState::EncodeTlsData(data)) =
-                self.tls.process_tls_records(rest).state
-        {
-            self.outgoing.extend(encode(data)?);
-        }
-        Ok(())
     }
 
     /// Seals into the front of `sealed`, which grows where it must; says how much of it.
@@ -170,14 +187,14 @@ impl Session {
         self.write(sealed, |traffic, room| traffic.encrypt(plain, room))
     }
 
-    /// Puts the farewell behind all that goes out, once. A client that failed gets none.
+    /// Puts the farewell behind all that goes out, once. There is none after a failure.
     pub(super) fn say_farewell(&mut self) -> io::Result<()> {
-        if self.farewell_said || self.peer == Peer::Failed {
+        if self.farewell_said || self.incoming == Incoming::Failed {
             return Ok(());
         }
         self.farewell_said = true;
         // With too little room it would be half said: it cannot be asked for twice.
-        let mut sealed = vec![0; FAREWELL_BYTES_MAX];
+        let mut sealed = vec![0; SPARE];
         let count = self.write(&mut sealed, |traffic, room| {
             traffic.queue_close_notify(room)
         })?;
@@ -193,25 +210,27 @@ impl Session {
         self.check_not_failed()?;
         let mut count = 0;
         loop {
-            let status = self.tls.process_tls_records(&mut self.incomplete);
-            match status.state {
+            match self.tls.process_tls_records(&mut self.incomplete).state {
                 Ok(ConnectionState::WriteTraffic(mut traffic)) => {
                     match write(&mut traffic, &mut sealed[count..]) {
                         Ok(written) => return Ok(count + written),
+                        // With nothing to spare the next try could need room for new keys once more, and so on.
                         Err(EncryptError::InsufficientSize(InsufficientSizeError {
                             required_size,
-                        })) => sealed.resize(count + required_size, 0),
+                        })) => sealed.resize(count + required_size + SPARE, 0),
                         Err(error) => return Err(self.fail(error)),
                     }
                 }
-                // New keys, mostly.
-                Ok(ConnectionState::EncodeTlsData(data)) => {
-                    let data = encode(data)?;
-                    let end = count + data.len();
-                    sealed.resize(sealed.len().max(end), 0);
-                    sealed[count..end].copy_from_slice(&data);
-                    count = end;
-                }
+                // New keys that found no room.
+                Ok(ConnectionState::EncodeTlsData(data)) => match encode(data) {
+                    Ok(encoded) => {
+                        let end = count + encoded.len();
+                        sealed.resize(sealed.len().max(end), 0);
+                        sealed[count..end].copy_from_slice(&encoded);
+                        count = end;
+                    }
+                    Err(error) => return Err(self.fail(error)),
+                },
                 Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
                 Ok(other) => {
                     let why = format!("a state of TLS in which nothing is sent: {other:?}");
@@ -223,29 +242,55 @@ impl Session {
     }
 
     fn check_not_failed(&self) -> io::Result<()> {
-        match self.peer {
-            Peer::Failed => Err(io::ErrorKind::BrokenPipe.into()),
-            Peer::Talking | Peer::Closed => Ok(()),
+        match self.incoming {
+            Incoming::Failed => Err(io::ErrorKind::BrokenPipe.into()),
+            Incoming::Open | Incoming::Closed => Ok(()),
         }
     }
 
+    /// Ends it all. The client is told why, if TLS has a word for it.
     fn fail(&mut self, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
-        self.peer = Peer::Failed;
-        invalid(why)
+        self.incoming = Incoming::Failed;
+        self.incomplete = Vec::new();
+        // Only what waits to be sent is asked for: what is wrong must not be looked at again.
+        while self.tls.wants_write()
+            && let Ok(ConnectionState::EncodeTlsData(data)) =
+                self.tls.process_tls_records(&mut []).state
+            && let Ok(encoded) = encode(data)
+        {
+            self.outgoing.extend_from_slice(&encoded);
+        }
+        io::Error::new(io::ErrorKind::InvalidData, why)
     }
 }
 
 type Traffic<'a> = WriteTraffic<'a, ServerConnectionData>;
 
-fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, why)
+/// Takes what was opened, in order; says how much more of what came is done with.
+fn take_records(
+    mut traffic: ReadTraffic<'_, '_, ServerConnectionData>,
+    into: &mut ReadBuf<'_>,
+    received: &mut BytesMut,
+) -> Result<usize, rustls::Error> {
+    let mut done = 0;
+    while let Some(record) = traffic.next_record() {
+        let record = record?;
+        done += record.discard;
+        // What does not fit fills `into`: there is nothing in `received` before it is full.
+        let (here, rest) = record
+            .payload
+            .split_at(record.payload.len().min(into.remaining()));
+        into.put_slice(here);
+        received.extend_from_slice(rest);
+    }
+    Ok(done)
 }
 
-fn encode(mut data: EncodeTlsData<'_, ServerConnectionData>) -> io::Result<Vec<u8>> {
+fn encode(mut data: EncodeTlsData<'_, ServerConnectionData>) -> Result<Vec<u8>, EncodeError> {
     let mut encoded = Vec::new();
     if let Err(EncodeError::InsufficientSize(size)) = data.encode(&mut encoded) {
         encoded.resize(size.required_size, 0);
-        data.encode(&mut encoded).map_err(invalid)?;
+        data.encode(&mut encoded)?;
     }
     Ok(encoded)
 }
@@ -253,7 +298,7 @@ fn encode(mut data: EncodeTlsData<'_, ServerConnectionData>) -> io::Result<Vec<u
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session")
-            .field("peer", &self.peer)
+            .field("incoming", &self.incoming)
             .field("farewell_said", &self.farewell_said)
             .finish_non_exhaustive()
     }

@@ -18,7 +18,7 @@ struct Damaged {
 const PATIENCE: Duration = Duration::from_millis(100);
 
 #[tokio::test]
-async fn a_turned_bit_anywhere_never_goes_unnoticed() {
+async fn a_turned_bit_anywhere_never_changes_what_arrives() {
     const SENT: usize = 3_000;
     for version in [TLS12, TLS13] {
         let ends = Ends::new(version);
