@@ -17,7 +17,7 @@ const EACH: Duration = Duration::from_micros(200);
 const BATCHES: u32 = 16;
 
 /// No batch is waited for longer than this, and none that was longer ago says who will come.
-const PATIENCE: Duration = Duration::from_millis(2);
+const PATIENCE: Duration = Duration::from_millis(4);
 
 /// More than there ever are.
 const NOBODY: isize = isize::MAX;
