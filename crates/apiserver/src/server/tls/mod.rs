@@ -14,13 +14,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf, BytesMut};
 use rustls::ServerConfig;
 use rustls_pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use session::Session;
+use session::{Session, take_off};
 
 #[derive(Debug)]
 pub(super) struct TlsStream {
@@ -84,7 +83,7 @@ impl TlsStream {
         if !outgoing.is_empty()
             && let Ok(sent) = self.socket.try_write(outgoing)
         {
-            sent_of(outgoing, sent);
+            take_off(outgoing, sent);
         }
     }
 
@@ -96,17 +95,9 @@ impl TlsStream {
             if sent == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            sent_of(outgoing, sent);
+            take_off(outgoing, sent);
         }
         Poll::Ready(Ok(()))
-    }
-}
-
-/// So much is sent. Where it is all, nothing is kept for later.
-fn sent_of(outgoing: &mut BytesMut, sent: usize) {
-    outgoing.advance(sent);
-    if outgoing.is_empty() {
-        *outgoing = BytesMut::new();
     }
 }
 

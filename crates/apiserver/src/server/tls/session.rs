@@ -84,10 +84,7 @@ impl Session {
         }
         let count = self.received.len().min(into.remaining());
         into.put_slice(&self.received[..count]);
-        self.received.advance(count);
-        if self.received.is_empty() {
-            self.received = BytesMut::new();
-        }
+        take_off(&mut self.received, count);
         true
     }
 
@@ -107,8 +104,7 @@ impl Session {
         ready!(read(&mut unread))?;
         let came = unread.filled_mut();
         if came.is_empty() {
-            let why = "the client hung up without the farewell of TLS";
-            self.fail(why);
+            let why = self.fail("the client hung up without the farewell of TLS");
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, why)));
         }
         let before = into.filled().len();
@@ -261,6 +257,14 @@ impl Session {
             self.outgoing.extend_from_slice(&encoded);
         }
         io::Error::new(io::ErrorKind::InvalidData, why)
+    }
+}
+
+/// So much of the front is done with. Where that is all, nothing is kept for later.
+pub(super) fn take_off(buffer: &mut BytesMut, count: usize) {
+    buffer.advance(count);
+    if buffer.is_empty() {
+        *buffer = BytesMut::new();
     }
 }
 

@@ -70,14 +70,20 @@ impl Ends {
     /// Both ends of a connection whose sockets hold little.
     async fn connect(&self) -> (TlsStream, client::TlsStream<TcpStream>) {
         let (socket, client) = sockets().await;
-        let handshake = async {
-            tokio::join!(
-                TlsStream::accept(self.server.clone(), socket),
-                self.greet(client)
-            )
-        };
-        let (stream, client) = soon(handshake).await;
+        let (stream, client) = self.shake_hands(socket, client).await;
         (stream.unwrap(), client.unwrap())
+    }
+
+    async fn shake_hands(
+        &self,
+        socket: TcpStream,
+        client: TcpStream,
+    ) -> (
+        io::Result<TlsStream>,
+        io::Result<client::TlsStream<TcpStream>>,
+    ) {
+        let accept = TlsStream::accept(self.server.clone(), socket);
+        soon(async { tokio::join!(accept, self.greet(client)) }).await
     }
 
     async fn greet<S: AsyncRead + AsyncWrite + Unpin>(

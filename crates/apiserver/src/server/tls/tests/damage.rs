@@ -2,16 +2,38 @@
 
 use super::*;
 
-/// Lets one byte through at a time.
-#[derive(Debug)]
-pub(super) struct Trickle<S>(pub(super) S);
-
-/// Turns one bit of what is written.
-#[derive(Debug)]
-struct Damaged {
+/// A client's socket that sends something else than it is given.
+pub(super) struct Altered<F> {
     socket: TcpStream,
-    /// Which byte, counted from one; none any more where it is zero.
-    at: usize,
+    sent: usize,
+    /// What to send instead, at most as much. Is told how much was sent before.
+    alter: F,
+}
+
+impl<F: FnMut(usize, &[u8]) -> Vec<u8>> Altered<F> {
+    pub(super) fn new(socket: TcpStream, alter: F) -> Altered<F> {
+        Altered {
+            socket,
+            sent: 0,
+            alter,
+        }
+    }
+}
+
+/// Lets one byte through at a time.
+pub(super) fn trickle(_: usize, bytes: &[u8]) -> Vec<u8> {
+    bytes[..bytes.len().min(1)].to_vec()
+}
+
+/// Turns a bit of that byte.
+fn turn_bit(at: usize) -> impl FnMut(usize, &[u8]) -> Vec<u8> {
+    move |sent, bytes| {
+        let mut bytes = bytes.to_vec();
+        if let Some(byte) = at.checked_sub(sent).and_then(|at| bytes.get_mut(at)) {
+            *byte ^= 1 << (at % 8);
+        }
+        bytes
+    }
 }
 
 /// How long either side is waited for: one that was told a length that is too great waits for the rest.
@@ -22,17 +44,17 @@ async fn a_turned_bit_anywhere_never_changes_what_arrives() {
     const SENT: usize = 3_000;
     for version in [TLS12, TLS13] {
         let ends = Ends::new(version);
-        let (mut at, mut unnoticed) = (1, 0);
+        let (mut at, mut unnoticed) = (0, 0);
         loop {
             let (socket, client) = sockets().await;
-            let damaged = Damaged { socket: client, at };
+            let damaged = Altered::new(client, turn_bit(at));
             let talk = async {
                 let mut client = ends.greet(damaged).await.ok()?;
                 client.write_all(&text(SENT)).await.ok()?;
                 client.shutdown().await.ok()?;
-                Some(client.get_ref().0.at)
+                Some(client.get_ref().0.sent)
             };
-            let (arrived, left) = tokio::join!(
+            let (arrived, sent) = tokio::join!(
                 tokio::time::timeout(PATIENCE, arrived(&ends, socket, SENT)),
                 tokio::time::timeout(PATIENCE, talk)
             );
@@ -41,7 +63,7 @@ async fn a_turned_bit_anywhere_never_changes_what_arrives() {
                 unnoticed += 1;
             }
             // All was sent before it was that byte's turn.
-            if matches!(left, Ok(Some(left)) if left > 0) {
+            if matches!(sent, Ok(Some(sent)) if sent <= at) {
                 break;
             }
             // A third of the handshake, and some of the long record behind it.
@@ -60,48 +82,16 @@ async fn arrived(ends: &Ends, socket: TcpStream, count: usize) -> io::Result<Vec
     Ok(arrived)
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Trickle<S> {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let first = &bytes[..bytes.len().min(1)];
-        Pin::new(&mut self.get_mut().0).poll_write(context, first)
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().0).poll_flush(context)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().0).poll_shutdown(context)
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Trickle<S> {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().0).poll_read(context, into)
-    }
-}
-
-impl AsyncWrite for Damaged {
+impl<F: FnMut(usize, &[u8]) -> Vec<u8> + Unpin> AsyncWrite for Altered<F> {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        let mut bytes = bytes.to_vec();
-        if let Some(byte) = this.at.checked_sub(1).and_then(|at| bytes.get_mut(at)) {
-            *byte ^= 1 << (this.at % 8);
-        }
+        let bytes = (this.alter)(this.sent, bytes);
         let sent = ready!(Pin::new(&mut this.socket).poll_write(context, &bytes))?;
-        this.at = this.at.saturating_sub(sent);
+        this.sent += sent;
         Poll::Ready(Ok(sent))
     }
 
@@ -114,7 +104,7 @@ impl AsyncWrite for Damaged {
     }
 }
 
-impl AsyncRead for Damaged {
+impl<F: Unpin> AsyncRead for Altered<F> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -71,13 +71,10 @@ async fn a_client_without_the_right_certificate_is_told_so() {
         },
         ..ends
     };
-    let (stream, client) = tokio::join!(
-        TlsStream::accept(ends.server.clone(), socket),
-        ends.greet(client)
-    );
+    let (stream, client) = ends.shake_hands(socket, client).await;
     assert_eq!(stream.unwrap_err().kind(), ErrorKind::InvalidData);
     // With TLS 1.3 a client thinks that all is well until it reads.
-    let error = client.unwrap().read(&mut [0]).await.unwrap_err();
+    let error = soon(client.unwrap().read(&mut [0])).await.unwrap_err();
     assert!(error.to_string().contains("alert"), "{error}");
 }
 
@@ -87,7 +84,7 @@ async fn who_hangs_up_without_farewell_is_noticed() {
     client.write_all(b"half a").await.unwrap();
     client.get_mut().0.shutdown().await.unwrap();
     let mut arrived = Vec::new();
-    let error = stream.read_to_end(&mut arrived).await.unwrap_err();
+    let error = soon(stream.read_to_end(&mut arrived)).await.unwrap_err();
     assert_eq!(arrived, b"half a");
     assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
     let error = stream.read(&mut [0]).await.unwrap_err();
@@ -101,7 +98,7 @@ async fn what_is_not_sealed_ends_a_connection_with_an_alert() {
     let mut forged = vec![23, 3, 3, 0, 40];
     forged.extend_from_slice(&[7; 40]);
     client.get_mut().0.write_all(&forged).await.unwrap();
-    let error = stream.read(&mut [0; 10]).await.unwrap_err();
+    let error = soon(stream.read(&mut [0; 10])).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidData);
     for _ in 0..2 {
         let error = stream.read(&mut [0; 10]).await.unwrap_err();
@@ -110,7 +107,7 @@ async fn what_is_not_sealed_ends_a_connection_with_an_alert() {
         assert_eq!(error.kind(), ErrorKind::BrokenPipe);
     }
     stream.shutdown().await.unwrap();
-    let error = client.read(&mut [0]).await.unwrap_err();
+    let error = soon(client.read(&mut [0])).await.unwrap_err();
     assert!(error.to_string().contains("alert"), "{error}");
 }
 
@@ -121,8 +118,8 @@ async fn what_comes_behind_a_farewell_is_nobodys() {
     client.flush().await.unwrap();
     let (socket, _) = client.get_mut();
     socket.write_all(&[23, 3, 3, 0, 40, 1, 2, 3]).await.unwrap();
-    assert_eq!(stream.read(&mut [0; 10]).await.unwrap(), 0);
-    assert_eq!(stream.read(&mut [0; 10]).await.unwrap(), 0);
+    assert_eq!(soon(stream.read(&mut [0; 10])).await.unwrap(), 0);
+    assert_eq!(soon(stream.read(&mut [0; 10])).await.unwrap(), 0);
     stream.write_all(b"still here").await.unwrap();
     assert_eq!(stream.session.held_bytes(), 0);
 }
@@ -133,7 +130,10 @@ async fn a_trickle_is_put_together() {
         let ends = Ends::new(version);
         let (socket, client) = sockets().await;
         let talk = async {
-            let mut client = ends.greet(damage::Trickle(client)).await.unwrap();
+            let mut client = ends
+                .greet(damage::Altered::new(client, damage::trickle))
+                .await
+                .unwrap();
             client.write_all(&text(2_000)).await.unwrap();
             client.flush().await.unwrap();
             client

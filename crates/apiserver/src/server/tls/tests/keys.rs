@@ -1,6 +1,6 @@
 //! Keys that change on the way, and keys that are used up.
 
-use rustls::crypto::{CipherSuiteCommon, CryptoProvider};
+use rustls::crypto::CipherSuiteCommon;
 use rustls::{SupportedCipherSuite, Tls12CipherSuite, Tls13CipherSuite};
 
 use super::*;
@@ -19,23 +19,17 @@ impl Ends {
             .map(|suite| limited(suite, records_max))
             .collect();
         let ends = Ends::new(version);
-        let mut server = ServerConfig::clone(&ends.server);
+        let mut server = ServerConfig::builder_with_provider(Arc::new(provider))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_cert_resolver(ends.server.cert_resolver.clone());
         server.max_fragment_size = record_bytes;
         Ends {
-            server: Arc::new(with_provider(server, provider)),
+            server: Arc::new(server),
             ..ends
         }
     }
-}
-
-fn with_provider(config: ServerConfig, provider: CryptoProvider) -> ServerConfig {
-    let mut made = ServerConfig::builder_with_provider(Arc::new(provider))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_cert_resolver(config.cert_resolver);
-    made.max_fragment_size = config.max_fragment_size;
-    made
 }
 
 /// The same, but for how often a key may be used.
@@ -47,21 +41,12 @@ fn limited(suite: SupportedCipherSuite, confidentiality_limit: u64) -> Supported
     };
     match suite {
         SupportedCipherSuite::Tls12(of) => {
-            SupportedCipherSuite::Tls12(Box::leak(Box::new(Tls12CipherSuite {
-                common: common(&of.common),
-                prf_provider: of.prf_provider,
-                kx: of.kx,
-                sign: of.sign,
-                aead_alg: of.aead_alg,
-            })))
+            let common = common(&of.common);
+            SupportedCipherSuite::Tls12(Box::leak(Box::new(Tls12CipherSuite { common, ..*of })))
         }
         SupportedCipherSuite::Tls13(of) => {
-            SupportedCipherSuite::Tls13(Box::leak(Box::new(Tls13CipherSuite {
-                common: common(&of.common),
-                hkdf_provider: of.hkdf_provider,
-                aead_alg: of.aead_alg,
-                quic: of.quic,
-            })))
+            let common = common(&of.common);
+            SupportedCipherSuite::Tls13(Box::leak(Box::new(Tls13CipherSuite { common, ..*of })))
         }
     }
 }
