@@ -80,7 +80,7 @@ impl Normal {
                 self.version(version).into()
             }
             ("nodePort" | "healthCheckNodePort", Value::Number(port))
-                if !self.is_written(&port.to_string()) =>
+                if !self.is_written_whole(&port.to_string()) =>
             {
                 "<port>".into()
             }
@@ -103,6 +103,16 @@ impl Normal {
         self.written.contains(text)
     }
 
+    /// Whether a number or an address is written that does not go on before or after it: who wrote `10.0.0.40` did
+    /// not write `10.0.0.4`.
+    fn is_written_whole(&self, text: &str) -> bool {
+        self.written.match_indices(text).any(|(start, _)| {
+            let (before, rest) = self.written.split_at(start);
+            !before.ends_with(|before: char| before.is_ascii_digit())
+                && !rest[text.len()..].starts_with(|after: char| after.is_ascii_digit())
+        })
+    }
+
     /// Remembers a name that the server made up.
     fn learn_name(&mut self, metadata: &Map<String, Value>) {
         let text = |name: &str| metadata.get(name).and_then(Value::as_str);
@@ -121,7 +131,7 @@ impl Normal {
             text = text.replace(name, placeholder);
         }
         text = text.replace(&self.id, "ID");
-        if text.starts_with("10.0.0.") && text.len() <= 10 && !self.is_written(&text) {
+        if text.starts_with("10.0.0.") && text.len() <= 10 && !self.is_written_whole(&text) {
             return "<cluster address>".into();
         }
         for mask in &self.mask {
@@ -302,8 +312,8 @@ mod tests {
             json!(["2020-01-01T00:00:00Z", "<time>"]),
         );
         check(
-            json!(["10.0.0.200", "10.0.0.17"]),
-            json!(["10.0.0.200", "<cluster address>"]),
+            json!(["10.0.0.200", "10.0.0.17", "10.0.0.20"]),
+            json!(["10.0.0.200", "<cluster address>", "<cluster address>"]),
         );
         check(
             json!([{"nodePort": 30001}, {"nodePort": 30002}]),
