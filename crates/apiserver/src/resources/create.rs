@@ -1,7 +1,10 @@
 //! POST to a collection.
 
+use std::borrow::Cow;
+
+use bytes::Bytes;
 use rhumb_api::Object;
-use rhumb_meta::{ObjectKey, Status};
+use rhumb_meta::{ObjectKey, Revision, Status};
 use rhumb_store::{Error, Expect, Transaction};
 
 use super::get::parse_uint;
@@ -23,14 +26,23 @@ const CHOICES_MAX: usize = 64;
 /// What is left of a generated name for the prefix.
 const NAME_PREFIX_BYTES_MAX: usize = 58;
 
+/// What became of a new object.
+#[derive(Debug)]
+pub(super) enum Created {
+    /// It was only tried out.
+    Draft(Object),
+    /// Its bytes are stored, with this revision.
+    Stored(Bytes, Revision),
+}
+
 pub(super) async fn create(call: &Call<'_>) -> Result<Reply, Status> {
     let options = WriteOptions::parse(call.query, "CreateOptions")?;
     let validation = call.validation(options.field_validation, Part::Main);
     let mut object = call.decode(call.expected(), validation)?;
     place(call, &mut object)?;
     call.to_stored(&mut object)?;
-    let object = create_object(call, object, options.dry_run).await?;
-    render::created(call, object, options.dry_run)
+    let created = create_object(call, object, options.dry_run).await?;
+    render::created(call, created)
 }
 
 /// Stores a new object, in stored form, under its own name or a generated one.
@@ -38,7 +50,7 @@ pub(super) async fn create_object(
     call: &Call<'_>,
     mut object: Object,
     dry_run: bool,
-) -> Result<Object, Status> {
+) -> Result<Created, Status> {
     call.admit_create(&mut object, dry_run).await?;
     let generated = object.name().is_empty() && !object.meta_str("generateName").is_empty();
     if !generated {
@@ -67,15 +79,15 @@ pub(super) async fn create_object(
 }
 
 /// Tries until what was chosen for the object is nobody else's.
-async fn store_new(call: &Call<'_>, object: Object, dry_run: bool) -> Result<Object, Status> {
+async fn store_new(call: &Call<'_>, object: Object, dry_run: bool) -> Result<Created, Status> {
     if call.api.companions.of(call.resource).is_none() {
         // Nothing is chosen for it.
-        let stored = try_store_new(call, object, dry_run).await?;
-        return stored.ok_or_else(|| call.modified(""));
+        let created = try_store_new(call, object, dry_run).await?;
+        return created.ok_or_else(|| call.modified(""));
     }
     for _ in 0..CHOICES_MAX {
-        if let Some(stored) = try_store_new(call, object.clone(), dry_run).await? {
-            return Ok(stored);
+        if let Some(created) = try_store_new(call, object.clone(), dry_run).await? {
+            return Ok(created);
         }
         call.api.fresh(call).await?;
     }
@@ -91,7 +103,7 @@ async fn try_store_new(
     call: &Call<'_>,
     mut object: Object,
     dry_run: bool,
-) -> Result<Option<Object>, Status> {
+) -> Result<Option<Created>, Status> {
     let storage = call.storage()?;
     let claim = call.prepare_create(&mut object, dry_run).await?;
     let key = ObjectKey::new(call.namespace(), object.name())
@@ -101,20 +113,24 @@ async fn try_store_new(
     if dry_run {
         call.api.fresh(call).await?;
         return match storage.cache.get(&key) {
-            Ok(None) => Ok(Some(object)),
+            Ok(None) => Ok(Some(Created::Draft(object))),
             _ => Err(exists()),
         };
     }
     let storage_key = storage.prefix.object(&key);
-    let put = Transaction::new().put(storage_key.as_str(), bytes, Expect::Absent);
+    let put = Transaction::new().put(storage_key.as_str(), bytes.clone(), Expect::Absent);
     let companions = call.companion_operations(None, Some(&object))?;
     let attributes = call.attributes(admission::Operation::Create, None, false);
-    let committed = call.commit_admitted(&attributes, &object, with(put, companions));
+    // The tree is given away, so that it is gone before the store is waited for: many writers wait at once, and what
+    // they would hold pushes out of the processor's caches what those who work need there.
+    let mut tree = Some(object);
+    let tree = || match tree.take() {
+        Some(object) => Ok(Cow::Owned(object)),
+        None => storage.forms.read(&bytes).map(Cow::Owned),
+    };
+    let committed = call.commit_admitted(&attributes, tree, with(put, companions));
     match committed.await? {
-        Ok(revision) => {
-            object.set_meta("resourceVersion", revision.to_string());
-            Ok(Some(object))
-        }
+        Ok(revision) => Ok(Some(Created::Stored(bytes, revision))),
         Err(Error::Conflict(conflict)) if *conflict.key == *storage_key => Err(exists()),
         Err(Error::Conflict(conflict)) => match claim.refusal(&conflict.key) {
             Some(refusal) => Err(refusal.clone()),
@@ -193,7 +209,7 @@ impl Call<'_> {
         self.prepare_create(object, false).await
     }
 
-    pub(crate) fn stored_bytes(&self, object: &mut Object) -> Result<bytes::Bytes, Status> {
+    pub(crate) fn stored_bytes(&self, object: &mut Object) -> Result<Bytes, Status> {
         Ok(self.encode(self.storage()?, object))
     }
 }

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::create::Created;
 use super::write::Written;
 use super::{Call, Resource, protobuf};
 use crate::http::{Body, Logged, Reply};
@@ -261,11 +262,17 @@ impl Shape {
 }
 
 /// The answer to a creation.
-pub(super) fn created(call: &Call<'_>, object: Object, dry_run: bool) -> Result<Reply, Status> {
-    if dry_run {
-        return self::object(call, StatusCode::CREATED, object);
+pub(super) fn created(call: &Call<'_>, created: Created) -> Result<Reply, Status> {
+    let code = StatusCode::CREATED;
+    match created {
+        Created::Draft(object) => self::object(call, code, object),
+        Created::Stored(bytes, revision) => {
+            let served = call.storage()?.encoder.served(&bytes, revision);
+            let json =
+                served.ok_or_else(|| Status::internal_error("what was stored has no metadata"))?;
+            Shape::of(call, ALL_FORMS)?.whole(code, &json, call.now)
+        }
     }
-    stored(call, StatusCode::CREATED, object)
 }
 
 /// The answer to a change.

@@ -53,8 +53,8 @@ async fn create_instead(
     };
     check_uid(call, &nothing, &object)?;
     object.clear_meta("resourceVersion");
-    let object = create_object(call, object, dry_run).await?;
-    render::created(call, object, dry_run)
+    let created = create_object(call, object, dry_run).await?;
+    render::created(call, created)
 }
 
 /// The name in the object must be the one in the path.

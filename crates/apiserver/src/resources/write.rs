@@ -1,5 +1,7 @@
 //! How objects reach the store: prepared, checked, encoded, committed, and seen by the cache before anyone is told.
 
+use std::borrow::Cow;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use rhumb_api::Object;
@@ -219,21 +221,26 @@ impl Call<'_> {
         transaction: Transaction,
     ) -> Result<Result<Revision, Error>, Status> {
         let attributes = self.attributes(admission::Operation::Update, Some(old), false);
-        self.commit_admitted(&attributes, new, transaction).await
+        let tree = || Ok(Cow::Borrowed(new));
+        self.commit_admitted(&attributes, tree, transaction).await
     }
 
-    /// Commits as long as what the object was let in for is so.
-    pub(super) async fn commit_admitted(
+    /// Commits as long as what the object was let in for is so. The tree is asked for as often as that is judged, and
+    /// not kept meanwhile.
+    pub(super) async fn commit_admitted<'t>(
         &self,
         attributes: &admission::Attributes<'_>,
-        object: &Object,
+        mut tree: impl FnMut() -> Result<Cow<'t, Object>, String>,
         transaction: Transaction,
     ) -> Result<Result<Revision, Error>, Status> {
         for _ in 0..PREMISES_MAX {
             if attributes.is_late() {
                 break;
             }
-            let secured = self.api.admission.secure(attributes, object).await?;
+            let secured = {
+                let object = tree().map_err(Status::internal_error)?;
+                self.api.admission.secure(attributes, &object).await?
+            };
             let committed = secured.commit(self.api, transaction.clone()).await;
             if !committed.was_overtaken {
                 return Ok(committed.outcome);
