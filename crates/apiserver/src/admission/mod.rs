@@ -93,17 +93,21 @@ impl Attributes<'_> {
     }
 
     /// Whether it is about objects of this resource themselves, not about a subresource.
+    // Inlined, because nearly every plugin asks for names that are constants.
+    #[inline]
     pub fn is_about(&self, group: &str, plural: &str) -> bool {
         self.subresource().is_empty() && self.is_below(group, plural)
     }
 
     /// Whether it is about this resource or any of its subresources.
+    #[inline]
     pub fn is_below(&self, group: &str, plural: &str) -> bool {
         let kind = &self.call.resource.kind;
         kind.group == group && kind.plural == plural
     }
 
     /// Empty for the object itself.
+    #[inline]
     pub fn subresource(&self) -> &str {
         self.call
             .subresource

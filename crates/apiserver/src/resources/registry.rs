@@ -1,5 +1,6 @@
 //! All resources of the server, found by the names that paths use.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use rhumb_api::{Gates, Kind, Served};
@@ -89,8 +90,8 @@ impl Resource {
 #[derive(Debug, Default)]
 pub struct Registry {
     resources: Vec<Arc<Resource>>,
-    /// Where each is, in the order of plurals and then of groups.
-    by_name: Vec<((String, String), usize)>,
+    /// Where each is, by its plural, which tells nearly all of them apart by itself, and its group.
+    by_plural: HashMap<String, Vec<(String, usize)>>,
 }
 
 /// Why a kind cannot be served: its declaration and the schema table do not fit together.
@@ -249,30 +250,16 @@ impl Registry {
     }
 
     fn add(&mut self, resource: Resource) {
-        let name = (
-            resource.kind.group.to_string(),
-            resource.kind.plural.to_string(),
-        );
-        let at = self.resources.len();
+        let (group, plural) = (&resource.kind.group, &resource.kind.plural);
+        let of_plural = self.by_plural.entry(plural.to_string()).or_default();
+        of_plural.push((group.to_string(), self.resources.len()));
         self.resources.push(Arc::new(resource));
-        match self.search(&name.0, &name.1) {
-            Ok(known) => self.by_name[known].1 = at,
-            Err(place) => self.by_name.insert(place, (name, at)),
-        }
     }
 
     pub fn find(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
-        let known = self.search(group, plural).ok()?;
-        self.resources.get(self.by_name[known].1)
-    }
-
-    fn search(&self, group: &str, plural: &str) -> Result<usize, usize> {
-        // The plural tells nearly all of them apart by itself.
-        self.by_name
-            .binary_search_by(|((known_group, known_plural), _)| {
-                let known = (known_plural.as_str(), known_group.as_str());
-                known.cmp(&(plural, group))
-            })
+        let mut of_plural = self.by_plural.get(plural)?.iter();
+        let (_, at) = of_plural.find(|(known, _)| known == group)?;
+        self.resources.get(*at)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Resource>> {

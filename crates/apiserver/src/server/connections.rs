@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,6 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::idle::{Activity, IdleWatch};
+use super::seldom::Seldom;
 use super::tls::TlsStream;
 use super::{Peer, Service};
 use crate::http::Body;
@@ -196,6 +197,15 @@ struct Connection {
     _permit: OwnedSemaphorePermit,
 }
 
+/// Why a connection ends.
+#[derive(PartialEq)]
+enum Reason {
+    /// The server ends.
+    Stop,
+    /// Nobody used it for some time.
+    Unused,
+}
+
 /// An answer that is being made.
 type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
@@ -211,16 +221,22 @@ impl Connection {
         };
         let mut ending = false;
         loop {
-            tokio::select! {
-                ended = connection.as_mut() => {
-                    if let Err(error) = ended {
-                        tracing::debug!(%address, %error, "a connection broke");
+            let reason = {
+                let reason = pin!(self.reason_to_end(&mut idle, ending));
+                tokio::select! {
+                    biased;
+                    ended = connection.as_mut() => {
+                        if let Err(error) = ended {
+                            tracing::debug!(%address, %error, "a connection broke");
+                        }
+                        return;
                     }
-                    return;
+                    reason = Seldom::new(reason) => reason,
                 }
-                () = self.stop.cancelled(), if !ending => {}
-                // One that was asked to end before, and that still nobody uses, is dropped.
-                () = idle.idle() => if ending { return },
+            };
+            // One that was asked to end before, and that still nobody uses, is dropped.
+            if ending && reason == Reason::Unused {
+                return;
             }
             // Nothing is under way, and HTTP/2 would first wait for a client that may never say anything.
             if idle.is_unused() {
@@ -229,6 +245,14 @@ impl Connection {
             // What is under way is finished.
             ending = true;
             connection.as_mut().end_soon();
+        }
+    }
+
+    /// Why the connection should end; one that is ending is only looked at now and then.
+    async fn reason_to_end(&self, idle: &mut IdleWatch, ending: bool) -> Reason {
+        tokio::select! {
+            () = self.stop.cancelled(), if !ending => Reason::Stop,
+            () = idle.idle() => Reason::Unused,
         }
     }
 
@@ -254,7 +278,7 @@ impl Connection {
         let peer = Arc::new(Peer {
             address: address.ip().to_string(),
             certificate,
-            known: None,
+            ..Peer::default()
         });
         let handler = handler(self.open.0.clone(), peer, activity);
         Some(self.protocols.serve(stream, handler))

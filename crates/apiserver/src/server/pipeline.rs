@@ -17,6 +17,7 @@ use rhumb_meta::{Status, Timestamp};
 use super::authenticate::{authenticate, impersonate};
 use super::inflight::{InFlight, Place};
 use super::route;
+use super::timer::SpareTimer;
 use super::trace::Trace;
 use super::websocket::{self, Sockets};
 use crate::Api;
@@ -36,6 +37,8 @@ pub struct Peer {
     pub certificate: Option<Result<CertifiedUser, CertificateError>>,
     /// Who it is without further proof: only a part of this process can say so.
     pub known: Option<Arc<User>>,
+    /// For the time that its requests have.
+    pub timer: SpareTimer,
 }
 
 /// Answers requests.
@@ -142,13 +145,13 @@ impl Service {
         let caught = if info.long_running {
             reply.await
         } else {
-            match tokio::time::timeout(self.request_timeout, reply).await {
-                Ok(caught) => caught,
-                Err(_) => Ok(Err(Status::timeout(
+            let caught = peer.timer.within(self.request_timeout, reply).await;
+            caught.unwrap_or_else(|| {
+                Ok(Err(Status::timeout(
                     "request did not complete within the allotted timeout",
                     0,
-                ))),
-            }
+                )))
+            })
         };
         match caught {
             Ok(Ok(reply)) => reply,

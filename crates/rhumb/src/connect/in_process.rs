@@ -35,8 +35,8 @@ impl InProcess {
     pub(crate) fn client_of(&self, user: User) -> Client {
         let peer = Arc::new(Peer {
             address: ADDRESS.to_owned(),
-            certificate: None,
             known: Some(Arc::new(user)),
+            ..Peer::default()
         });
         let service = self.service.clone();
         let transport = tower::service_fn(move |request: http::Request<Body>| {
