@@ -40,6 +40,9 @@ pub(crate) struct Arguments {
     /// How many of them a second, unless the server cannot keep up.
     #[arg(long, default_value_t = 300.0)]
     rate: f64,
+    /// How many pods are created after them as fast as the server takes them; with --churn none are.
+    #[arg(long, default_value_t = 20_000)]
+    busy_pods: usize,
     /// Create, change, relabel and delete pods, and check what each watcher was told against what happened.
     #[arg(long)]
     churn: bool,

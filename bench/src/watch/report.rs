@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::Arguments;
-use super::round::Round;
+use super::round::{Load, Round};
 use crate::machine;
 use crate::plot::{Panel, Series};
 use crate::table::{self, Output, Table, Target};
@@ -20,7 +20,7 @@ pub(super) fn print(arguments: &Arguments, rounds: &[Round]) {
     let targets = match arguments.churn {
         // With churn it is the streams that count.
         true => Vec::new(),
-        false => targets(rounds),
+        false => targets(arguments, rounds),
     };
     match arguments.output {
         Output::Table => print_tables(arguments, rounds, &targets),
@@ -83,29 +83,33 @@ fn delivery_table(rounds: &[Round]) -> String {
         "KB/watcher",
     ]);
     for round in rounds {
-        let Some(deliveries) = &round.deliveries else {
-            continue;
-        };
-        let (lag, after) = (deliveries.lag, deliveries.lag_after_answer);
-        table.row([
-            round.server.clone(),
-            round.watchers.to_string(),
-            format!("{:.0}", round.per_second),
-            deliveries.delivered.to_string(),
-            deliveries.missed.to_string(),
-            (deliveries.wrong + deliveries.repeated).to_string(),
-            round.resumed.to_string(),
-            format!("{:.2}", lag.p50_ms),
-            format!("{:.2}", lag.p90_ms),
-            format!("{:.2}", lag.p99_ms),
-            format!("{:.1}", lag.max_ms),
-            format!("{:.2}", after.p99_ms),
-            format!("{:.0}", round.cpu_us_per_change),
-            format!("{:.0}", round.generator_cpu_us_per_change),
-            format!("{:.1}", round.bytes_per_watcher / 1e3),
-        ]);
+        for load in round.loads() {
+            table.row(delivery_row(round, load));
+        }
     }
     table.render()
+}
+
+fn delivery_row(round: &Round, load: &Load) -> [String; 15] {
+    let deliveries = load.deliveries.unwrap_or_default();
+    let (lag, after) = (deliveries.lag, deliveries.lag_after_answer);
+    [
+        round.server.clone(),
+        round.watchers.to_string(),
+        format!("{:.0}", load.per_second),
+        deliveries.delivered.to_string(),
+        deliveries.missed.to_string(),
+        (deliveries.wrong + deliveries.repeated).to_string(),
+        load.resumed.to_string(),
+        format!("{:.2}", lag.p50_ms),
+        format!("{:.2}", lag.p90_ms),
+        format!("{:.2}", lag.p99_ms),
+        format!("{:.1}", lag.max_ms),
+        format!("{:.2}", after.p99_ms),
+        format!("{:.0}", load.cpu_us_per_change),
+        format!("{:.0}", load.generator_cpu_us_per_change),
+        format!("{:.1}", round.bytes_per_watcher / 1e3),
+    ]
 }
 
 fn stalled_table(arguments: &Arguments, rounds: &[Round]) -> Option<String> {
@@ -113,7 +117,7 @@ fn stalled_table(arguments: &Arguments, rounds: &[Round]) -> Option<String> {
     let mut table = Table::new(&["p99 lag, ms", "watchers", "alone", &beside]);
     let mut any = false;
     for round in rounds {
-        if let (Some(alone), Some(stalled)) = (&round.deliveries, round.stalled) {
+        if let (Some(alone), Some(stalled)) = (&round.paced.deliveries, round.stalled) {
             any = true;
             table.row([
                 round.server.clone(),
@@ -148,12 +152,12 @@ fn churn_table(rounds: &[Round]) -> String {
         table.row([
             round.server.clone(),
             round.watchers.to_string(),
-            round.changes.to_string(),
-            format!("{:.0}", round.per_second),
-            round.events.to_string(),
-            round.bookmarks.to_string(),
-            format!("{:.0}", round.cpu_us_per_change),
-            format!("{:.0}", round.generator_cpu_us_per_change),
+            round.paced.changes.to_string(),
+            format!("{:.0}", round.paced.per_second),
+            round.paced.events.to_string(),
+            round.paced.bookmarks.to_string(),
+            format!("{:.0}", round.paced.cpu_us_per_change),
+            format!("{:.0}", round.paced.generator_cpu_us_per_change),
             format!("{:.1}", round.bytes_per_watcher / 1e3),
             verdict.into(),
         ]);
@@ -161,7 +165,7 @@ fn churn_table(rounds: &[Round]) -> String {
     table.render()
 }
 
-fn targets(rounds: &[Round]) -> Vec<Target> {
+fn targets(arguments: &Arguments, rounds: &[Round]) -> Vec<Target> {
     let (peers, ours): (Vec<&Round>, Vec<&Round>) = rounds.iter().partition(|it| it.is_peer);
     let problems = ours.iter().map(|round| round.problems.len()).sum::<usize>();
     let mut targets = vec![Target {
@@ -174,14 +178,7 @@ fn targets(rounds: &[Round]) -> Vec<Target> {
     if let (Some(fewest), Some(most)) = (fewest, most)
         && fewest.watchers < most.watchers
     {
-        targets.push(Target {
-            what: format!(
-                "growth of CPU a pod from {} to {} watchers",
-                fewest.watchers, most.watchers
-            ),
-            measured: most.cpu_us_per_change / fewest.cpu_us_per_change,
-            wanted: GROWTH_WANTED,
-        });
+        targets.extend(growth(arguments, fewest, most));
     }
     // The comparison is for the most watchers that both had.
     let both = ours
@@ -192,35 +189,62 @@ fn targets(rounds: &[Round]) -> Vec<Target> {
         })
         .max_by_key(|(ours, _)| ours.watchers);
     if let Some((ours, peer)) = both {
-        targets.extend(comparison(ours, peer));
+        targets.extend(comparison(arguments, ours, peer));
     }
     targets
 }
 
-fn comparison(ours: &Round, peer: &Round) -> Vec<Target> {
+/// The loads of two rounds side by side, and what they are called.
+fn pairs<'a>(
+    arguments: &Arguments,
+    one: &'a Round,
+    other: &'a Round,
+) -> impl Iterator<Item = (String, &'a Load, &'a Load)> {
+    let paced = format!("{} pods/s", arguments.rate);
+    let busy = "as many pods as it takes".to_owned();
+    let loads = one.loads().zip(other.loads());
+    let named = [paced, busy].into_iter().zip(loads);
+    named.map(|(name, (one, other))| (name, one, other))
+}
+
+fn growth<'a>(
+    arguments: &Arguments,
+    fewest: &'a Round,
+    most: &'a Round,
+) -> impl Iterator<Item = Target> {
+    let (from, to) = (fewest.watchers, most.watchers);
+    pairs(arguments, fewest, most).map(move |(load, fewest, most)| Target {
+        what: format!("growth of CPU a pod from {from} to {to} watchers, {load}"),
+        measured: most.cpu_us_per_change / fewest.cpu_us_per_change,
+        wanted: GROWTH_WANTED,
+    })
+}
+
+fn comparison(arguments: &Arguments, ours: &Round, peer: &Round) -> Vec<Target> {
     let watchers = ours.watchers;
     let ratio = |what: &str, ours: f64, peer: f64, wanted| Target {
         what: format!("{what}, {watchers} watchers, rhumb over kube-apiserver"),
         measured: ours / peer,
         wanted,
     };
-    let mut targets = vec![
-        ratio(
-            "CPU a pod",
-            ours.cpu_us_per_change,
-            peer.cpu_us_per_change,
+    let mut targets = vec![ratio(
+        "memory of an idle watcher",
+        ours.bytes_per_watcher,
+        peer.bytes_per_watcher,
+        MEMORY_WANTED,
+    )];
+    for (load, ours, peer) in pairs(arguments, ours, peer) {
+        let (ours_us, peer_us) = (ours.cpu_us_per_change, peer.cpu_us_per_change);
+        targets.push(ratio(
+            &format!("CPU a pod, {load}"),
+            ours_us,
+            peer_us,
             CPU_WANTED,
-        ),
-        ratio(
-            "memory of an idle watcher",
-            ours.bytes_per_watcher,
-            peer.bytes_per_watcher,
-            MEMORY_WANTED,
-        ),
-    ];
-    if let (Some(ours), Some(peer)) = (&ours.deliveries, &peer.deliveries) {
-        let (ours, peer) = (ours.lag.p99_ms, peer.lag.p99_ms);
-        targets.push(ratio("p99 lag", ours, peer, LAG_WANTED));
+        ));
+        if let (Some(ours), Some(peer)) = (&ours.deliveries, &peer.deliveries) {
+            let (ours, peer) = (ours.lag.p99_ms, peer.lag.p99_ms);
+            targets.push(ratio(&format!("p99 lag, {load}"), ours, peer, LAG_WANTED));
+        }
     }
     targets
 }
@@ -250,11 +274,11 @@ pub(super) fn panels(rounds: &[Round]) -> Vec<Panel> {
     vec![
         panel(
             "CPU time for each pod created and delivered, µs",
-            lines(|round| Some(round.cpu_us_per_change)),
+            lines(|round| Some(round.hardest().cpu_us_per_change)),
         ),
         panel(
             "p99 of the time until its watcher knows, ms",
-            lines(|round| Some(round.deliveries.as_ref()?.lag.p99_ms)),
+            lines(|round| Some(round.hardest().deliveries.as_ref()?.lag.p99_ms)),
         ),
     ]
 }

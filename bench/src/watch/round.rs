@@ -1,6 +1,7 @@
 //! One server, one number of watchers, and all that is measured of them.
 
 use std::fmt;
+use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
@@ -28,11 +29,27 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// More problems than this say nothing new.
 const PROBLEMS_MAX: usize = 10;
 
+/// Faster than any server: the writers alone set the pace.
+const AS_MANY_AS_IT_TAKES: f64 = 1e6;
+
 #[derive(Serialize)]
 pub(super) struct Round {
     pub(super) server: String,
     pub(super) is_peer: bool,
     pub(super) watchers: usize,
+    /// At the rate that was asked for.
+    pub(super) paced: Load,
+    /// As many as the server takes.
+    pub(super) busy: Option<Load>,
+    /// The lag beside watchers that do not read.
+    pub(super) stalled: Option<Percentiles>,
+    pub(super) bytes_per_watcher: f64,
+    pub(super) problems: Vec<String>,
+}
+
+/// What a load came to.
+#[derive(Serialize, Default)]
+pub(super) struct Load {
     /// Pods that were created or, with churn, changes that were made.
     pub(super) changes: usize,
     pub(super) per_second: f64,
@@ -43,12 +60,18 @@ pub(super) struct Round {
     /// With churn: how often a watcher was told how far it is.
     pub(super) bookmarks: usize,
     pub(super) deliveries: Option<Deliveries>,
-    /// The lag beside watchers that do not read.
-    pub(super) stalled: Option<Percentiles>,
     pub(super) cpu_us_per_change: f64,
     pub(super) generator_cpu_us_per_change: f64,
-    pub(super) bytes_per_watcher: f64,
-    pub(super) problems: Vec<String>,
+}
+
+impl Load {
+    fn spent(&mut self, before: Cpu, after: Cpu) {
+        let per_change = |before: Duration, after: Duration| {
+            after.saturating_sub(before).as_secs_f64() * 1e6 / self.changes as f64
+        };
+        self.cpu_us_per_change = per_change(before.server, after.server);
+        self.generator_cpu_us_per_change = per_change(before.generator, after.generator);
+    }
 }
 
 impl Round {
@@ -63,27 +86,16 @@ impl Round {
             server: program.to_string(),
             is_peer: matches!(program, Program::Kubernetes(_)),
             watchers,
-            changes: arguments.pods,
-            per_second: 0.0,
-            events: 0,
-            resumed: 0,
-            bookmarks: 0,
-            deliveries: None,
+            paced: Load::default(),
+            busy: None,
             stalled: None,
-            cpu_us_per_change: 0.0,
-            generator_cpu_us_per_change: 0.0,
             bytes_per_watcher: stage.bytes_per_watcher,
             problems: Vec::new(),
         };
-        let before = Cpu::now(&server)?;
         if arguments.churn {
-            round.churn(&stage, before).await?;
+            round.paced = round.churn(&stage).await?;
         } else {
-            round.create(&stage, before).await?;
-            let fewest = arguments.watchers.iter().min() == Some(&watchers);
-            if fewest && arguments.stalled > 0 {
-                round.create_beside_stalled(&stage).await?;
-            }
+            round.create_all(&stage).await?;
         }
         // A server that keeps up ends no watch.
         let resumed = stage.watchers.resumed();
@@ -92,39 +104,65 @@ impl Round {
         Ok(round)
     }
 
-    async fn create(&mut self, stage: &Stage<'_>, before: Cpu) -> Result<()> {
+    /// Creates pods in all the ways that were asked for.
+    async fn create_all(&mut self, stage: &Stage<'_>) -> Result<()> {
+        let arguments = stage.arguments;
         let first = stage.first_pod + WARM_UP_PODS;
-        let (deliveries, per_second) = self.create_from(stage, first).await?;
-        self.spent(before, Cpu::now(stage.server)?);
-        self.per_second = per_second;
-        self.resumed = stage.watchers.resumed();
-        self.events = deliveries.delivered;
-        self.deliveries = Some(deliveries);
+        let paced = first..first + arguments.pods;
+        let busy = paced.end..paced.end + arguments.busy_pods;
+        let end = busy.end;
+        self.paced = self.create(stage, paced, arguments.rate).await?;
+        if !busy.is_empty() {
+            eprintln!("  and as many as it takes");
+            self.busy = Some(self.create(stage, busy, AS_MANY_AS_IT_TAKES).await?);
+        }
+        let fewest = arguments.watchers.iter().min() == Some(&self.watchers);
+        if fewest && arguments.stalled > 0 {
+            self.create_beside_stalled(stage, end).await?;
+        }
         Ok(())
     }
 
-    async fn create_beside_stalled(&mut self, stage: &Stage<'_>) -> Result<()> {
+    async fn create(&mut self, stage: &Stage<'_>, pods: Range<usize>, rate: f64) -> Result<Load> {
+        let (changes, resumed) = (pods.len(), stage.watchers.resumed());
+        let before = Cpu::now(stage.server)?;
+        let (deliveries, per_second) = self.create_at(stage, pods, rate).await?;
+        let mut load = Load {
+            changes,
+            per_second,
+            resumed: stage.watchers.resumed() - resumed,
+            events: deliveries.delivered,
+            deliveries: Some(deliveries),
+            ..Load::default()
+        };
+        load.spent(before, Cpu::now(stage.server)?);
+        Ok(load)
+    }
+
+    async fn create_beside_stalled(&mut self, stage: &Stage<'_>, first: usize) -> Result<()> {
         let (endpoint, arguments) = (&stage.server.endpoint, stage.arguments);
         eprintln!("  and {} that do not read", arguments.stalled);
         let (version, http) = (stage.version().await?, arguments.http);
         let stalled = watchers::open_stalled(endpoint, arguments.stalled, &version, http).await?;
         // The first load fills the buffers that stand between the server and who does not read.
-        let first = stage.first_pod + WARM_UP_PODS + arguments.pods;
-        self.create_from(stage, first).await?;
-        let (deliveries, _) = self.create_from(stage, first + arguments.pods).await?;
+        let filling = first..first + arguments.pods;
+        let measured = filling.end..filling.end + arguments.pods;
+        self.create_at(stage, filling, arguments.rate).await?;
+        let (deliveries, _) = self.create_at(stage, measured, arguments.rate).await?;
         drop(stalled);
         self.stalled = Some(deliveries.lag);
         Ok(())
     }
 
     /// What came of them, and how many a second were sent.
-    async fn create_from(&mut self, stage: &Stage<'_>, first: usize) -> Result<(Deliveries, f64)> {
-        let Stage {
-            server, arguments, ..
-        } = stage;
-        let (pods, rate) = (first..first + arguments.pods, arguments.rate);
+    async fn create_at(
+        &mut self,
+        stage: &Stage<'_>,
+        pods: Range<usize>,
+        rate: f64,
+    ) -> Result<(Deliveries, f64)> {
         let told = stage.watchers.events();
-        let created = load::create(&server.endpoint, pods, self.watchers, rate).await?;
+        let created = load::create(&stage.server.endpoint, pods, self.watchers, rate).await?;
         stage.wait_for(told + created.len()).await;
         let streams = stage.watchers.streams();
         let deliveries = Deliveries::count(&created, &streams);
@@ -146,7 +184,8 @@ impl Round {
         Ok((deliveries, load::sent_per_second(&created)))
     }
 
-    async fn churn(&mut self, stage: &Stage<'_>, before: Cpu) -> Result<()> {
+    async fn churn(&mut self, stage: &Stage<'_>) -> Result<Load> {
+        let before = Cpu::now(stage.server)?;
         let Stage {
             server, arguments, ..
         } = stage;
@@ -155,24 +194,28 @@ impl Round {
         let first = stage.first_pod + WARM_UP_PODS;
         let begun = std::time::Instant::now();
         let changes = churn::run(endpoint, first, arguments.pods, apps, arguments.rate).await?;
-        self.per_second = changes.len() as f64 / begun.elapsed().as_secs_f64();
+        let mut load = Load {
+            changes: arguments.pods,
+            per_second: changes.len() as f64 / begun.elapsed().as_secs_f64(),
+            ..Load::default()
+        };
         everything.wait_for(changes.len(), PATIENCE).await;
         everything.wait_until_quiet().await;
         let streams = everything.streams();
         let history = History::of(streams.first().context("no watcher of everything")?);
         let due = history.due(apps);
         stage.wait_for(due.iter().map(Vec::len).sum()).await;
-        self.spent(before, Cpu::now(server)?);
+        load.spent(before, Cpu::now(server)?);
         // What is not due may still be on its way.
         stage.watchers.wait_until_quiet().await;
-        self.events = stage.watchers.events();
+        load.events = stage.watchers.events();
         self.note(history.problems(&changes));
         let streams = stage.watchers.streams();
         let lines = streams.iter().flat_map(|stream| &stream.seen);
-        self.bookmarks = lines.filter(|seen| seen.kind == Kind::Bookmark).count();
+        load.bookmarks = lines.filter(|seen| seen.kind == Kind::Bookmark).count();
         let pairs = streams.iter().zip(&due).enumerate();
         self.note(pairs.filter_map(|(app, (stream, due))| history::check(app, stream, due)));
-        Ok(())
+        Ok(load)
     }
 
     fn note(&mut self, problems: impl IntoIterator<Item = String>) {
@@ -180,12 +223,13 @@ impl Round {
         self.problems.extend(problems.into_iter().take(room));
     }
 
-    fn spent(&mut self, before: Cpu, after: Cpu) {
-        let per_change = |before: Duration, after: Duration| {
-            after.saturating_sub(before).as_secs_f64() * 1e6 / self.changes as f64
-        };
-        self.cpu_us_per_change = per_change(before.server, after.server);
-        self.generator_cpu_us_per_change = per_change(before.generator, after.generator);
+    pub(super) fn loads(&self) -> impl Iterator<Item = &Load> {
+        [&self.paced].into_iter().chain(&self.busy)
+    }
+
+    /// The load that tells what a pod costs where CPU time is scarce.
+    pub(super) fn hardest(&self) -> &Load {
+        self.busy.as_ref().unwrap_or(&self.paced)
     }
 
     /// A peer that errs is worth a line, not a failure.
@@ -196,16 +240,20 @@ impl Round {
 
 impl fmt::Display for Round {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (server, watchers) = (&self.server, self.watchers);
+        write!(formatter, "{server}, {watchers} watchers: ")?;
+        for load in self.loads() {
+            let (changes, events) = (load.changes, load.events);
+            let (per_second, cpu) = (load.per_second, load.cpu_us_per_change);
+            write!(
+                formatter,
+                "{changes} changes, {per_second:.0}/s, {events} events, {cpu:.0} µs CPU each; "
+            )?;
+        }
         write!(
             formatter,
-            "{}, {} watchers: {} changes, {:.0}/s, {} events, {:.0} µs CPU each, {:.1} KB a watcher",
-            self.server,
-            self.watchers,
-            self.changes,
-            self.per_second,
-            self.events,
-            self.cpu_us_per_change,
-            self.bytes_per_watcher / 1e3,
+            "{:.1} KB a watcher",
+            self.bytes_per_watcher / 1e3
         )
     }
 }
