@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::Arguments;
+use super::load::Deliveries;
 use super::round::{Load, Round};
 use crate::machine;
 use crate::plot::{Panel, Series};
@@ -49,7 +50,7 @@ fn print_tables(arguments: &Arguments, rounds: &[Round], targets: &[Target]) {
     if arguments.churn {
         println!("{}", churn_table(rounds));
     } else {
-        println!("{}", delivery_table(rounds));
+        println!("{}", delivery_table(arguments, rounds));
         if let Some(table) = stalled_table(arguments, rounds) {
             println!("{table}");
         }
@@ -64,10 +65,12 @@ fn print_tables(arguments: &Arguments, rounds: &[Round], targets: &[Target]) {
     }
 }
 
-fn delivery_table(rounds: &[Round]) -> String {
+fn delivery_table(arguments: &Arguments, rounds: &[Round]) -> String {
+    let names = load_names(arguments);
     let mut table = Table::new(&[
         "server",
         "watchers",
+        "load",
         "pods/s",
         "delivered",
         "missed",
@@ -83,19 +86,21 @@ fn delivery_table(rounds: &[Round]) -> String {
         "KB/watcher",
     ]);
     for round in rounds {
-        for load in round.loads() {
-            table.row(delivery_row(round, load));
+        for (name, load) in names.iter().zip(round.loads()) {
+            if let Some(deliveries) = load.deliveries {
+                table.row(delivery_row(round, name, load, deliveries));
+            }
         }
     }
     table.render()
 }
 
-fn delivery_row(round: &Round, load: &Load) -> [String; 15] {
-    let deliveries = load.deliveries.unwrap_or_default();
+fn delivery_row(round: &Round, name: &str, load: &Load, deliveries: Deliveries) -> [String; 16] {
     let (lag, after) = (deliveries.lag, deliveries.lag_after_answer);
     [
         round.server.clone(),
         round.watchers.to_string(),
+        name.to_owned(),
         format!("{:.0}", load.per_second),
         deliveries.delivered.to_string(),
         deliveries.missed.to_string(),
@@ -200,11 +205,15 @@ fn pairs<'a>(
     one: &'a Round,
     other: &'a Round,
 ) -> impl Iterator<Item = (String, &'a Load, &'a Load)> {
-    let paced = format!("{} pods/s", arguments.rate);
-    let busy = "as many pods as it takes".to_owned();
     let loads = one.loads().zip(other.loads());
-    let named = [paced, busy].into_iter().zip(loads);
+    let named = load_names(arguments).into_iter().zip(loads);
     named.map(|(name, (one, other))| (name, one, other))
+}
+
+/// What the loads of a round are called, in their order.
+fn load_names(arguments: &Arguments) -> [String; 2] {
+    let paced = format!("{}/s", arguments.rate);
+    [paced, "the most".to_owned()]
 }
 
 fn growth<'a>(

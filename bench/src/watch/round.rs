@@ -109,16 +109,16 @@ impl Round {
         let arguments = stage.arguments;
         let first = stage.first_pod + WARM_UP_PODS;
         let paced = first..first + arguments.pods;
-        let busy = paced.end..paced.end + arguments.busy_pods;
-        let end = busy.end;
+        let beside = paced.end..paced.end + 2 * arguments.pods;
+        let busy = beside.end..beside.end + arguments.busy_pods;
         self.paced = self.create(stage, paced, arguments.rate).await?;
+        let fewest = arguments.watchers.iter().min() == Some(&self.watchers);
+        if fewest && arguments.stalled > 0 {
+            self.create_beside_stalled(stage, beside).await?;
+        }
         if !busy.is_empty() {
             eprintln!("  and as many as it takes");
             self.busy = Some(self.create(stage, busy, AS_MANY_AS_IT_TAKES).await?);
-        }
-        let fewest = arguments.watchers.iter().min() == Some(&self.watchers);
-        if fewest && arguments.stalled > 0 {
-            self.create_beside_stalled(stage, end).await?;
         }
         Ok(())
     }
@@ -139,16 +139,16 @@ impl Round {
         Ok(load)
     }
 
-    async fn create_beside_stalled(&mut self, stage: &Stage<'_>, first: usize) -> Result<()> {
+    async fn create_beside_stalled(&mut self, stage: &Stage<'_>, pods: Range<usize>) -> Result<()> {
         let (endpoint, arguments) = (&stage.server.endpoint, stage.arguments);
         eprintln!("  and {} that do not read", arguments.stalled);
         let (version, http) = (stage.version().await?, arguments.http);
         let stalled = watchers::open_stalled(endpoint, arguments.stalled, &version, http).await?;
         // The first load fills the buffers that stand between the server and who does not read.
-        let filling = first..first + arguments.pods;
-        let measured = filling.end..filling.end + arguments.pods;
-        self.create_at(stage, filling, arguments.rate).await?;
-        let (deliveries, _) = self.create_at(stage, measured, arguments.rate).await?;
+        let middle = pods.start + pods.len() / 2;
+        let rate = arguments.rate;
+        self.create_at(stage, pods.start..middle, rate).await?;
+        let (deliveries, _) = self.create_at(stage, middle..pods.end, rate).await?;
         drop(stalled);
         self.stalled = Some(deliveries.lag);
         Ok(())

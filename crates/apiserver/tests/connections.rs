@@ -181,6 +181,26 @@ async fn a_connection_that_nobody_uses_is_closed_and_one_in_use_is_not() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_ends_closes_connections_that_nobody_uses() {
+    let running = start(ConnectionLimits::default()).await;
+    let mut unused = running.connect().await.unwrap();
+    let mut used = running.connect().await.unwrap();
+    used.write_all(b"GET /version HTTP/1.1\r\nhost: a\r\n\r\n")
+        .await
+        .unwrap();
+    let mut answer = [0; 12];
+    used.read_exact(&mut answer).await.unwrap();
+    running.stop.cancel();
+    // Long before anybody would find them idle.
+    for connection in [&mut unused, &mut used] {
+        let mut rest = Vec::new();
+        let end = connection.read_to_end(&mut rest);
+        let end = tokio::time::timeout(Duration::from_secs(10), end).await;
+        let _ = end.expect("the connection is closed");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_are_limited_and_places_are_given_back() {
     let running = start(ConnectionLimits {
         connections_max: 3,

@@ -122,9 +122,10 @@ async fn try_store_new(
     let companions = call.companion_operations(None, Some(&object))?;
     let attributes = call.attributes(admission::Operation::Create, None, false);
     // The tree is given away, so that it is gone before the store is waited for: many writers wait at once, and what
-    // they would hold pushes out of the processor's caches what those who work need there.
-    let mut tree = Some(object);
-    let tree = || match tree.take() {
+    // they would hold pushes out of the processor's caches what those who work need there. Only who may have to choose
+    // another name, or whatever else is chosen for it, keeps one.
+    let mut encoded = Some(object);
+    let tree = || match encoded.take() {
         Some(object) => Ok(Cow::Owned(object)),
         None => storage.forms.read(&bytes).map(Cow::Owned),
     };

@@ -1,3 +1,4 @@
+mod creating;
 mod ending;
 mod eviction;
 mod foreign;
