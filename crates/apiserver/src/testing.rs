@@ -15,6 +15,7 @@ use rhumb_meta::{Clock, SystemClock};
 use rhumb_store::embedded::{self, Embedded};
 use rhumb_store::{Expect, Transaction};
 use serde_json::{Value, json};
+use tokio::task::coop;
 
 use crate::admission::Chain;
 use crate::request::{Query, RequestInfo};
@@ -29,6 +30,16 @@ pub(crate) fn object(value: Value) -> Object {
     match value {
         Value::Object(object) => object,
         other => panic!("{other} is no object"),
+    }
+}
+
+/// Work that leaves nothing of its task's budget to whatever else the task waits for.
+pub(crate) async fn never_resting() {
+    loop {
+        tokio::task::yield_now().await;
+        while coop::has_budget_remaining() {
+            coop::consume_budget().await;
+        }
     }
 }
 

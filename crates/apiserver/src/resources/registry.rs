@@ -90,8 +90,8 @@ impl Resource {
 #[derive(Debug, Default)]
 pub struct Registry {
     resources: Vec<Arc<Resource>>,
-    /// Where each is, by its plural, which tells nearly all of them apart by itself, and its group.
-    by_plural: HashMap<String, Vec<(String, usize)>>,
+    /// The same by their plurals, which tell nearly all of them apart.
+    by_plural: HashMap<String, Vec<Arc<Resource>>>,
 }
 
 /// Why a kind cannot be served: its declaration and the schema table do not fit together.
@@ -250,16 +250,16 @@ impl Registry {
     }
 
     fn add(&mut self, resource: Resource) {
-        let (group, plural) = (&resource.kind.group, &resource.kind.plural);
-        let of_plural = self.by_plural.entry(plural.to_string()).or_default();
-        of_plural.push((group.to_string(), self.resources.len()));
-        self.resources.push(Arc::new(resource));
+        let resource = Arc::new(resource);
+        let plural = resource.kind.plural.to_string();
+        let of_plural = self.by_plural.entry(plural).or_default();
+        of_plural.push(Arc::clone(&resource));
+        self.resources.push(resource);
     }
 
     pub fn find(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
         let mut of_plural = self.by_plural.get(plural)?.iter();
-        let (_, at) = of_plural.find(|(known, _)| known == group)?;
-        self.resources.get(*at)
+        of_plural.find(|resource| resource.kind.group == group)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Resource>> {

@@ -80,6 +80,7 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::*;
+    use crate::testing::never_resting;
 
     #[derive(Default)]
     struct Task(AtomicUsize);
@@ -144,14 +145,6 @@ mod tests {
     async fn it_has_its_turn_beside_work_that_never_rests() {
         let (sender, receiver) = oneshot::channel();
         sender.send(7).expect("waited for");
-        let restless = async {
-            loop {
-                while tokio::task::coop::has_budget_remaining() {
-                    tokio::task::coop::consume_budget().await;
-                }
-                tokio::task::yield_now().await;
-            }
-        };
         let other = pin!(async {
             tokio::select! {
                 received = receiver => received.ok(),
@@ -161,7 +154,7 @@ mod tests {
         let outcome = async {
             tokio::select! {
                 biased;
-                () = restless => None,
+                () = never_resting() => None,
                 received = Seldom::new(other) => received,
             }
         };

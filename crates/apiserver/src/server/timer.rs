@@ -57,6 +57,7 @@ mod tests {
     use std::future::{pending, ready};
 
     use super::*;
+    use crate::testing::never_resting;
 
     const LIMIT: Duration = Duration::from_secs(60);
 
@@ -107,15 +108,7 @@ mod tests {
     #[tokio::test]
     async fn time_passes_for_what_never_rests() {
         let timer = SpareTimer::default();
-        let restless = async {
-            loop {
-                tokio::task::yield_now().await;
-                while tokio::task::coop::has_budget_remaining() {
-                    tokio::task::coop::consume_budget().await;
-                }
-            }
-        };
-        let outcome = timer.within(Duration::from_millis(20), restless);
+        let outcome = timer.within(Duration::from_millis(20), never_resting());
         let outcome = tokio::time::timeout(Duration::from_secs(10), outcome).await;
         assert_eq!(outcome, Ok(None::<()>));
     }
